@@ -93,6 +93,7 @@ class EndpointLab:
     head: dict[str, str] = field(default_factory=dict)
     plain: bytes = b""
     close: bool = False
+    refuses: Callable[[EndpointRequest], bool] = lambda _: False
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -126,6 +127,8 @@ class _Handler(socketserver.StreamRequestHandler):
                 200, {"content-type": "application/json"}, json.dumps(listed).encode()
             )
         self.lab.requests.append(request)
+        if self.lab.refuses(request):
+            return self._send(400, {}, b'{"error": "the context is too short"}')
         if self.lab.status != 200 or self.lab.plain:
             return self._send(self.lab.status, self.lab.head, self.lab.plain)
         closing = "connection: close\r\n" if self.lab.close else ""

@@ -37,8 +37,6 @@ SERVED = Path("crowd", "server.lock")
 """What a server of contributed results has left in a CM home."""
 LATEST = "0004"
 """The revision of the tables that this code is for."""
-OWN_LOAD_TEST = "bench,endpoint"
-"""The program of load tests of our own, as ``readers.load_tests`` names it."""
 CHUNK = 500
 _SILENT_S, _WAIT_S = 2.0, 60.0
 _SHORTEST = 4
@@ -503,7 +501,7 @@ def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
     column = schema.run.c.uid
     if uid == "last":
         newest = schema.run.c.measured_at.desc()
-        load_test = schema.run.c.framework == OWN_LOAD_TEST
+        load_test = schema.run.c.framework == "bench,endpoint"
         own = sa.or_(schema.run.c.key.startswith("run:"), load_test)
         chosen = sa.select(column).where(own).order_by(newest).limit(1)
     elif uid.isascii() and uid.isalnum() and len(uid) <= 16:

@@ -18,7 +18,7 @@ from serving.text_server.inputs import settings_of
 
 PREFIX = "CM_ENDPOINT_BENCH_"
 FIGURES = ("output_tokens_per_s", "requests_per_s", "ttft_p99_ms", "best_load")
-FILES = {"dataset": "random"}
+FILES = {"dataset": "random", "beside": ""}
 OWN = "http://127.0.0.1:0"
 """Stands for the URL of a server that is to be started."""
 

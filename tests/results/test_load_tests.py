@@ -46,6 +46,7 @@ OURS: dict[str, Any] = {
             "requests_per_s": 10.0,
             "output_tokens_per_s": 400.0,
             "tokens_per_s_per_user": 500.0,
+            "joules_per_token": 0.5,
         }
     ],
 }
@@ -167,6 +168,9 @@ def test_results_of_our_own_are_told_apart_by_what_was_set(tmp_path: Path) -> No
         "slo_ms": "ttft:500",
         "body": '{"top_k": 1}',
     }
+    energy = first.figure("energy_per_token")
+    assert energy is not None
+    assert (energy.value, energy.unit, energy.tier) == (0.5, "J", "telemetry")
     assert (first.system.name, first.system.cpu, first.system.cores) == ("box", "Xeon", 8)
     again = {**OURS, "at": 1.0, "prompts": {**OURS["prompts"], "seed": 8}}
     assert _of(tmp_path, again).series == first.series

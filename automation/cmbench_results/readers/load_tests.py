@@ -13,6 +13,7 @@ from cmbench_results.values import (
     LOWER,
     OWN_RECORD,
     SUMMARY,
+    TELEMETRY,
     THROUGHPUT,
     BenchmarkResult,
     BenchmarkWorkload,
@@ -26,6 +27,7 @@ from serving.endpoint import imports
 from serving.endpoint.imports import LoadTestPoint
 
 BENCHMARK = "endpoint"
+PER_TOKEN = "energy_per_token"
 PER_USER = "tokens_per_s_per_user"
 
 
@@ -59,7 +61,9 @@ def _result(point: LoadTestPoint, path: Path) -> BenchmarkResult:
         workload=BenchmarkWorkload(
             benchmark=BENCHMARK, scenario=point.load, model=text(point.model)
         ),
-        system=SystemDescription(name=text(point.system), cpu=text(point.cpu), cores=point.cores),
+        system=SystemDescription(
+            name=text(point.machine.name), cpu=text(point.machine.cpu), cores=point.machine.cores
+        ),
         software=SoftwareStack(framework=point.program),
         metric="output tokens per second",
         value=rate,
@@ -80,6 +84,8 @@ def _metrics(point: LoadTestPoint) -> Iterator[ResultMetric]:
         yield ResultMetric(THROUGHPUT, point.output_tokens_per_s, "tokens/s", HIGHER)
     if point.tokens_per_s_per_user is not None:
         yield ResultMetric(PER_USER, point.tokens_per_s_per_user, "tokens/s", HIGHER)
+    if point.joules_per_token is not None:
+        yield ResultMetric(PER_TOKEN, point.joules_per_token, "J", LOWER, TELEMETRY)
     for name, value in point.latencies.items():
         yield ResultMetric(name, value, "ms", LOWER)
 

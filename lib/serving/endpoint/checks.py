@@ -29,6 +29,8 @@ CACHED_RATIO = 0.7
 PAIRS = 5
 AGREEING = 4
 LONG_WORDS = 512
+SHORT_WORDS = 16
+REFUSED_PROMPT = ("status-400", "status-413", "status-422")
 MOST_TOKENS = 32
 TOGETHER = 8
 MODELS_S = 30.0
@@ -69,7 +71,7 @@ class EndpointChecks:
         texts = []
         if self.usage is None:
             texts.append("the server sends no usage: tokens are counted as events")
-        elif self.events < self.usage:
+        elif self.events < self.usage - 1:  # an end token is counted, and has no text
             texts.append(
                 f"several tokens come in one event ({self.usage} tokens in {self.events} events): "
                 "ITL is that of events"
@@ -146,32 +148,48 @@ def first_answer(target: EndpointTarget) -> EndpointChecks:
 
 
 def prefix_cache(target: EndpointTarget) -> PrefixCacheCheck:
-    """Return whether a prompt that was sent before is answered sooner; raise Problem."""
-    call = target.call
-    seed = call.prompts.seed ^ 0x5EED
-    words = max(LONG_WORDS, min(call.prompts.inputs[1], 4 * LONG_WORDS))
+    """Return whether a prompt that was sent before is answered sooner; raise Problem.
+
+    Prompts are long, since a cache saves little of a short one, and shorter where the context of
+    the model has no room for that.
+    """
+    words = max(LONG_WORDS, min(target.call.prompts.inputs[1], 4 * LONG_WORDS))
+    while True:
+        try:
+            return _prefix_cache(target, words)
+        except EndpointFault as error:
+            if error.kind not in REFUSED_PROMPT or words < 2 * SHORT_WORDS:
+                raise explained(error) from error
+        words //= 2
+
+
+def _prefix_cache(target: EndpointTarget, words: int) -> PrefixCacheCheck:
+    seed = target.call.prompts.seed ^ 0x5EED
     new: list[float] = []
     again: list[float] = []
     reported = 0
     for prompt in generated(PAIRS, (words, words), (4, 4), seed):
         # New from its beginning: what a run before has left in the cache does not count.
         salt = secrets.token_hex(8)
-        new.append(_ask_or_explain(target, prompt, salt)[1])
-        answer, repeated = _ask_or_explain(target, prompt, salt)
+        new.append(_ask(target, prompt, salt)[1])
+        answer, repeated = _ask(target, prompt, salt)
         again.append(repeated)
         reported += answer.cached_tokens
-    return judge(new, again, reported)
+    return judge(new, again, reported, words)
 
 
-def judge(new: Sequence[float], again: Sequence[float], reported: int) -> PrefixCacheCheck:
+def judge(
+    new: Sequence[float], again: Sequence[float], reported: int, words: int = LONG_WORDS
+) -> PrefixCacheCheck:
     """Return what times to the first token (ms) of prompts and of their repetitions say.
 
-    ``reported`` are the input tokens that the server says it took from its cache. A template in
-    front of every prompt may be cached where prompts are not, so few of them say nothing.
+    ``reported`` are the input tokens that the server says it took from its cache, ``words`` those
+    of a prompt. A template in front of every prompt may be cached where prompts are not, so few of
+    them say nothing.
     """
     faster = sum(b <= CACHED_RATIO * a for a, b in zip(new, again, strict=True))
     cached = None
-    if reported >= len(new) * LONG_WORDS // 2 or faster >= AGREEING:
+    if reported >= len(new) * words // 2 or faster >= AGREEING:
         cached = True
     elif faster <= len(new) - AGREEING:
         cached = False
@@ -184,7 +202,8 @@ def with_equal_answers(target: EndpointTarget, proof: EndpointChecks) -> Endpoin
     Those that failed together are compared with nothing. Raises Problem where one alone fails.
     """
     seed = target.call.prompts.seed ^ 0xE0A1
-    prompts = generated(TOGETHER, (16, 48), (MOST_TOKENS, MOST_TOKENS), seed)
+    most = target.call.prompts.inputs[1]
+    prompts = generated(TOGETHER, (min(16, most), min(48, most)), (MOST_TOKENS, MOST_TOKENS), seed)
     salt = f"{WORDS[seed % len(WORDS)]}:" if target.call.prompts.salted else ""
     alone = ["".join(_ask_or_explain(target, prompt, salt)[0].text) for prompt in prompts]
     together: list[str | EndpointFault] = [""] * len(prompts)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mlperf.harness.jobs import RunEnergy
 from serving.bench import results
 from serving.bench.figures import LatencySummary, latency
 from serving.bench.results import BUSY, LATE_MS, OUTSIDE, Load, RunCosts
@@ -94,7 +95,10 @@ class TokenTotals:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPoint:
-    """One load. ``good`` requests kept all limits; ``late`` is how late they were sent, in ms."""
+    """One load. ``good`` requests kept all limits; ``late`` is how late they were sent, in ms.
+
+    ``energy`` is that of the machine, with output tokens as its samples.
+    """
 
     load: Load
     begun_at: float
@@ -109,6 +113,7 @@ class EndpointPoint:
     good: int
     late: LatencySummary | None
     costs: RunCosts
+    energy: RunEnergy | None = None
 
     @property
     def failed(self) -> int:
@@ -134,6 +139,11 @@ class EndpointPoint:
     def goodput(self) -> float:
         """Return good requests per second."""
         return self.rate * self.good / self.requests if self.requests else 0.0
+
+    @property
+    def token_energy(self) -> float | None:
+        """Return the joules of an output token; None where no counter can be read."""
+        return self.energy.per_sample_j if self.energy else None
 
     @property
     def user_rate(self) -> float | None:
@@ -248,8 +258,8 @@ def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[st
         )
     if tokens.at_once > requests * AT_ONCE_SHARE:
         texts["at_once"] = (
-            f"{tokens.at_once} of {requests} answers came in one piece, and have no TPOT: is a "
-            "proxy before the server that collects them?"
+            f"{tokens.at_once} of {requests} answers came in one piece, and have no TPOT: a "
+            "proxy collects them, or the model is faster than the network"
         )
     if tokens.hidden:
         texts["hidden"] = (

@@ -22,10 +22,19 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
+class LoadTestMachine:
+    """The machine of a server, as far as it is known."""
+
+    name: str = ""
+    cpu: str = ""
+    cores: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LoadTestPoint:
     """One load of one program; ``latencies`` have names such as ``ttft_p50``.
 
-    ``settings`` are those that repeated runs have alike. ``system`` is the machine of the server.
+    ``settings`` are those that repeated runs have alike.
     """
 
     program: str
@@ -37,14 +46,18 @@ class LoadTestPoint:
     seconds: float | None = None
     requests_per_s: float | None = None
     output_tokens_per_s: float | None = None
-    tokens_per_s_per_user: float | None = None
+    joules_per_token: float | None = None
     latencies: Mapping[str, float] = field(default_factory=dict)
     at: str = ""
     notes: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    system: str = ""
-    cpu: str = ""
-    cores: int = 0
+    machine: LoadTestMachine = LoadTestMachine()
+
+    @property
+    def tokens_per_s_per_user(self) -> float | None:
+        """Return the speed that one user sees: 1/TPOT at the median."""
+        middle = self.latencies.get("tpot_p50")
+        return 1000 / middle if middle else None
 
     @property
     def load(self) -> str:
@@ -86,7 +99,7 @@ def points_of(document: Any) -> Iterator[LoadTestPoint]:
 
 
 def _ours(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
-    settings, system = _settings(document), _system(document)
+    settings, machine = _settings(document), _machine(document)
     arrivals = {"distribution": _word(document, "load", "distribution")}
     for point in document["points"]:
         size = number(_at(point, "load", "size"))
@@ -106,12 +119,12 @@ def _ours(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
             seconds=number(_at(point, "tokens", "seconds")),
             requests_per_s=number(point.get("requests_per_s")),
             output_tokens_per_s=number(point.get("output_tokens_per_s")),
-            tokens_per_s_per_user=number(point.get("tokens_per_s_per_user")),
+            joules_per_token=number(point.get("joules_per_token")),
             latencies=_known(latencies),
             at=str(point.get("begun_at") or document.get("at") or ""),
             notes="; ".join(map(str, document.get("notes") or ())),
             settings=settings | (arrivals if is_open else {}),
-            **system,
+            machine=machine,
         )
 
 
@@ -135,17 +148,17 @@ def _settings(document: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in names.items() if value}
 
 
-def _system(document: Mapping[str, Any]) -> dict[str, Any]:
+def _machine(document: Mapping[str, Any]) -> LoadTestMachine:
     """Return the machine of the server; its processor is known where it is that of the client."""
     host = urlsplit(_word(document, "endpoint", "url")).hostname or ""
     if host not in LOOPBACK:
-        return {"system": host}
+        return LoadTestMachine(host)
     cores = _at(document, "host", "cores")
-    return {
-        "system": _word(document, "host", "name"),
-        "cpu": _word(document, "host", "cpu"),
-        "cores": cores if isinstance(cores, int) else 0,
-    }
+    return LoadTestMachine(
+        _word(document, "host", "name"),
+        _word(document, "host", "cpu"),
+        cores if isinstance(cores, int) else 0,
+    )
 
 
 def _word(document: Mapping[str, Any], *names: str) -> str:
@@ -185,7 +198,6 @@ def _vllm(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
         seconds=number(document.get("duration")),
         requests_per_s=number(document.get("request_throughput")),
         output_tokens_per_s=number(document.get("output_throughput")),
-        tokens_per_s_per_user=_per_user(latencies),
         latencies=_known(latencies),
         at=str(document.get("date") or ""),
         notes="it sends its prompts again in every call: an open prefix cache answers some",
@@ -218,7 +230,6 @@ def _aiperf(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
         seconds=number(_at(document, "benchmark_duration", "avg")),
         requests_per_s=number(_at(document, "request_throughput", "avg")),
         output_tokens_per_s=number(_at(document, "output_token_throughput", "avg")),
-        tokens_per_s_per_user=_per_user(latencies),
         latencies=_known(latencies),
         at=str(document.get("start_time") or ""),
     )
@@ -251,7 +262,6 @@ def _guidellm(document: Mapping[str, Any]) -> Iterator[LoadTestPoint]:
             output_tokens_per_s=number(
                 _at(metrics, "output_tokens_per_second", "successful", "mean")
             ),
-            tokens_per_s_per_user=_per_user(latencies),
             latencies=_known(latencies),
             at=str(benchmark.get("start_time") or ""),
         )
@@ -273,7 +283,6 @@ def _llama_bench(document: Sequence[Mapping[str, Any]]) -> Iterator[LoadTestPoin
             str(entry.get("model_filename") or ""),
             concurrency=1.0,
             output_tokens_per_s=speed,
-            tokens_per_s_per_user=speed,
             latencies={"tpot_p50": 1000 / speed},
             at=str(entry.get("test_time") or ""),
             notes="decoding alone, without a server, prompts or sampling",
@@ -290,11 +299,6 @@ def number(value: object) -> float | None:
     except ValueError:
         return None
     return parsed if abs(parsed) != float("inf") and parsed == parsed else None
-
-
-def _per_user(latencies: Mapping[str, float | None]) -> float | None:
-    middle = latencies.get("tpot_p50")
-    return 1000 / middle if middle else None
 
 
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:

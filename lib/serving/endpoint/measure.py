@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from serving.bench import figures as latency_figures
 from serving.bench import machine, results
-from serving.bench.load import CTRL_C, ClosedLoop, OpenLoop, Pace, Watch, run
+from serving.bench.load import CTRL_C, ClosedLoop, OpenLoop, Pace, Record, Watch, run
 from serving.bench.results import Load
 from serving.bench.schedule import arrivals
 from serving.bench.stability import Stability
 
 from .connection import EndpointConnection
+from .energy_use import EnergyWatch, watch_energy
 from .figures import EndpointPoint, is_good, latencies_of, requests_of, totals
 from .load import PromptQueue, StreamRecord, StreamWorker
 from .options import EndpointCall, EndpointSettings
@@ -67,10 +68,13 @@ def measure(target: EndpointTarget, load: Load) -> EndpointPoint:
         _warm_up(workers, call.load.warmup, call.endpoint.timeout, load.open_loop)
         address = call.endpoint.address
         server = machine.listener(address.host, address.port)
+        meter = watch_energy(address)
         before = machine.moment(server)
         pace = _pace(target, load)
-        records = run(workers, pace, _watch(target, load, pace))
-        return _point(target, load, pace, records, (before, machine.moment(server)))
+        records = run(workers, pace, _watch(target, load, pace, meter))
+        point, span = _point(target, load, pace, records, (before, machine.moment(server)))
+        used = meter.finish(*span, point.tokens.output) if meter else None
+        return replace(point, energy=used)
 
 
 def _workers(
@@ -121,12 +125,16 @@ def _trace(prompts: Sequence[EndpointPrompt]) -> Iterator[int]:
         yield from times
 
 
-def _watch(target: EndpointTarget, load: Load, pace: Pace) -> Watch | None:
+def _watch(target: EndpointTarget, load: Load, pace: Pace, meter: EnergyWatch | None) -> Watch:
     settings = target.call.load
-    if not load.stable:
-        return None
     rule = Stability(pace.begin, settings.window, settings.stable_percent, settings.percentile)
-    return rule.watch
+
+    def watch(records: Sequence[Record]) -> str:
+        if meter:
+            meter.look()
+        return rule.watch(records) if load.stable else ""
+
+    return watch
 
 
 def _point(
@@ -135,7 +143,8 @@ def _point(
     pace: Pace,
     records: Sequence[StreamRecord],
     around: tuple[machine.MachineSample, machine.MachineSample],
-) -> EndpointPoint:
+) -> tuple[EndpointPoint, tuple[int, int]]:
+    """Return the figures, and from when to when tokens were counted, in ns."""
     call, percentile = target.call, target.call.load.percentile
     last = max(record.end for record in records)
     since = Stability.kept_since(pace, call.load.window) if load.stable else pace.begin
@@ -148,7 +157,7 @@ def _point(
     # Streams under way at the end are waited for, but the time of that wait is not counted.
     end = min(pace.end, last) if stopped == "time" else last
     before, after = around
-    return EndpointPoint(
+    point = EndpointPoint(
         load=load,
         begun_at=time.time() - (after.at - before.at),
         seconds=max((last - since) / 1e9, 1e-9),
@@ -163,3 +172,4 @@ def _point(
         late=latency_figures.latency(late, percentile),
         costs=results.costs(records, before, after),
     )
+    return point, (since, end)

@@ -88,6 +88,10 @@ OPTIONS = (
     BenchOption("header", "text", "NAME:VALUE, sent with every request", repeats=True),
     BenchOption("tls_ca", "text", "A file of certificates to trust in place of the system's"),
     BenchOption("timeout", "seconds", "The longest that an answer may take", "600"),
+    BenchOption(
+        "beside", "file", "Results to show beside these: of --json, AIPerf, vllm bench and others",
+        repeats=True,
+    ),
     BenchOption("json", "file", "Write the results there"),
     BenchOption("csv", "file", "Write a line for each load there"),
     BenchOption("html", "file", "Write a page with the curve there; needs Jinja2"),
@@ -107,6 +111,7 @@ class EndpointSettings:
     timeout: float
     checks: bool
     files: Mapping[str, str]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,7 @@ def _endpoint(read: OptionValues, values: Mapping[str, Any]) -> EndpointSettings
         timeout=read.seconds("timeout"),
         checks=read.text("checks") == "yes",
         files={name: values[name] for name in FILES if name in values},
+        beside=tuple(read.several("beside")),
     )
 
 

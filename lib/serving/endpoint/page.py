@@ -9,7 +9,7 @@ from mlperf.pages import charts
 from mlperf.pages.render import render as render_page
 from serving.bench.report import load_in_words
 
-from . import report
+from . import beside, curve, report
 from .figures import EndpointPoint, keeps
 from .report import EndpointSession
 
@@ -27,33 +27,32 @@ def render(session: EndpointSession) -> str:
         outcome=report.outcome(session),
         names=head,
         rows=rows,
-        curve=list(_curve(session)),
+        tradeoff=curve.tradeoff(session),
+        charts=list(_charts(session)),
+        compared=[report.BESIDE, *beside.rows(session.beside)] if session.beside else [],
+        compared_notes=list(report.compared_notes(session)),
         about=report.about(session),
     )
 
 
-def _curve(session: EndpointSession) -> Iterator[Drawn]:
-    """Yield throughput against what a user sees, and latencies by load."""
+def _charts(session: EndpointSession) -> Iterator[Drawn]:
+    """Yield throughput and latencies by load."""
     points = sorted((p for p in session.points if p.requests), key=lambda p: p.load.size)
     if not points:
         return
-    tradeoff = [(p.user_rate, p.tokens.rate) for p in points if p.user_rate]
-    if len(tradeoff) > 1:
-        chart = charts.lines([("", sorted(tradeoff))], "tok/s")
-        chart.name, chart.unit = "throughput against speed of one user", "tok/s/user"
-        yield "Throughput against the speed of one user", "tok/s by tok/s/user", chart
+    slo = session.target.call.slo
+    missed = "; orange misses the limits" if slo else ""
     yield (
         "Output tokens per second",
-        "by load",
+        f"by load{missed}",
         charts.bars([_bar(session, p, p.tokens.rate, "tok/s") for p in points], "tok/s"),
     )
-    slo = session.target.call.slo
     for name, title in (("ttft", "TTFT p99"), ("tpot", "TPOT p99"), ("e2e", "e2e p99")):
         tails = [(p, getattr(p.latencies, name)) for p in points]
         bars = [_bar(session, p, s.percentile(99.0), "ms") for p, s in tails if s]
         limit = charts.Marker("limit", slo[name] / 1e6) if name in slo else None
         if bars:
-            yield title, "ms by load", charts.bars(bars, "ms", limit)
+            yield title, f"ms by load{missed}", charts.bars(bars, "ms", limit)
 
 
 def _bar(session: EndpointSession, point: EndpointPoint, value: float, unit: str) -> charts.Bar:

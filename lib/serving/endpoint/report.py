@@ -15,14 +15,16 @@ from serving.bench.figures import LatencySummary
 from serving.bench.machine import ClientHost
 from serving.bench.report import load_in_words, ms
 
-from . import figures
+from . import beside, figures, imports
+from .beside import ComparedRun
 from .checks import EndpointChecks
 from .figures import EndpointPoint
 from .measure import EndpointTarget
 
 Rows = list[tuple[str, ...]]
-COLUMNS = ("load", "req/s", "tok/s", "tok/s/user", "TTFT p50", "p99", "TPOT p50", "p99", "e2e p99",
-           "failed")  # fmt: skip
+COLUMNS = ("load", "req/s", "tok/s", "tok/s/user", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99",
+           "e2e p99", "failed")  # fmt: skip
+BESIDE = ("beside", *COLUMNS[:-1])
 LATENCIES = ("ttft", "tpot", "itl", "e2e")
 
 
@@ -30,7 +32,8 @@ LATENCIES = ("ttft", "tpot", "itl", "e2e")
 class EndpointSession:
     """All that one call has measured. ``best`` is the greatest load of a search that kept --slo.
 
-    ``server`` are the settings of a server that was started for it.
+    ``server`` are the settings of a server that was started for it, and other
+    runs are compared with it.
     """
 
     target: EndpointTarget
@@ -41,6 +44,7 @@ class EndpointSession:
     points: tuple[EndpointPoint, ...]
     best: float | None = None
     server: Mapping[str, object] = field(default_factory=dict)
+    beside: tuple[ComparedRun, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -80,7 +84,7 @@ def checked(checks: EndpointChecks, salted: bool) -> Iterator[str]:
         )
 
 
-def row(point: EndpointPoint, limits: bool) -> tuple[str, ...]:
+def row(point: EndpointPoint, limits: bool, energy: bool) -> tuple[str, ...]:
     """Return a line of the table."""
     user = point.user_rate
     latencies = point.latencies
@@ -91,23 +95,31 @@ def row(point: EndpointPoint, limits: bool) -> tuple[str, ...]:
     if point.tokens.requests:
         counts = (f"{point.rate:.2f}", f"{point.tokens.rate:.1f}", f"{user:.1f}" if user else "-")
     good = (f"{100 * point.good_share:.1f} %",) if limits else ()
-    return (load_in_words(point.load), *counts, *cells, str(point.failed), *good)
+    joules = point.token_energy
+    used = (f"{joules:.3g}" if joules is not None else "-",) if energy else ()
+    return (load_in_words(point.load), *counts, *cells, str(point.failed), *good, *used)
 
 
-def columns(limits: bool) -> tuple[str, ...]:
+def columns(limits: bool, energy: bool) -> tuple[str, ...]:
     """Return the head of the table; with ``limits`` the share that kept them."""
-    return COLUMNS + (("good",) if limits else ())
+    return COLUMNS + (("good",) if limits else ()) + (("J/token",) if energy else ())
 
 
 def table(session: EndpointSession) -> Rows:
     """Return the head and a line a load."""
     limits = bool(session.target.call.slo)
-    return [columns(limits), *(row(point, limits) for point in session.points)]
+    energy = any(point.energy for point in session.points)
+    head = columns(limits, energy)
+    return [head, *(row(point, limits, energy) for point in session.points)]
 
 
 def text(session: EndpointSession) -> Iterator[str]:
     """Yield the summary on a terminal."""
     yield from aligned(table(session), right=True)
+    if session.beside:
+        yield ""
+        yield from aligned([BESIDE, *beside.rows(session.beside)], right=True)
+        yield from compared_notes(session)
     yield "Times in ms; tok/s/user is 1/TPOT at the median."
     for point in session.points:
         for kind, count in point.failures.items():
@@ -116,6 +128,16 @@ def text(session: EndpointSession) -> Iterator[str]:
     if conclusion := outcome(session):
         yield conclusion
     yield from (f"WARNING: {note}" for note in session.notes)
+
+
+def compared_notes(session: EndpointSession) -> Iterator[str]:
+    """Yield how the programs of other runs count, each once."""
+    noted = {
+        run.points[0].program: run.points[0].notes
+        for run in session.beside
+        if run.points[0].program != imports.OURS
+    }
+    yield from (f"{program}: {text}" for program, text in noted.items() if text)
 
 
 def outcome(session: EndpointSession) -> str:
@@ -238,6 +260,7 @@ def _rates(point: EndpointPoint) -> dict[str, float | None]:
         "tokens_per_s_per_user": point.user_rate,
         "good_share": point.good_share,
         "goodput_per_s": point.goodput,
+        "joules_per_token": point.token_energy,
     }
     return rates if point.tokens.requests else dict.fromkeys(rates)
 

@@ -26,7 +26,8 @@ def main(arguments: Sequence[str], settings: TextServerSettings, answer: str) ->
             say(f"{settings.kind.title} at {url}, for as long as this takes")
             for note in settings.notes():
                 say(f"note: {note}")
-            return session.main([*arguments, f"--url={url}"], answer, settings.facts())
+            words = [word for word in arguments if not word.startswith("--url=")]
+            return session.main([*words, f"--url={url}"], answer, settings.facts())
     except Problem as error:
         Path(answer).write_text(json.dumps(error.answer()), encoding="utf-8")
         return OK

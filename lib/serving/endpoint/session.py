@@ -27,6 +27,7 @@ from serving.bench.report import load_in_words, ms
 from serving.bench.results import Load
 
 from . import checks, figures, page, report
+from .beside import read_compared
 from .checks import EndpointChecks
 from .faults import next_step
 from .figures import EndpointPoint
@@ -54,9 +55,10 @@ def _run(
     server: Mapping[str, object], call: EndpointCall, command: str, answer: dict[str, object]
 ) -> int:
     require_writable(call.endpoint.files)
+    compared = read_compared(call.endpoint.beside)
     target = EndpointTarget(call, checks.find_model(call), _prompts(call))
     proof = _check(target)
-    session = replace(_measured(target, proof, command), server=server)
+    session = replace(_measured(target, proof, command), server=server, beside=compared)
     print_lines(report.text(session))
     write_all(call.endpoint.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):

@@ -143,11 +143,11 @@ def test_what_the_checks_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     seen: set[str] = set()
 
     def with_cache(request: EndpointRequest) -> Iterator[Piece]:
-        """Two tokens an event; a repeated prompt is counted as cached; answers by the prompt."""
+        """Three tokens an event; a repeated prompt is counted as cached; answers by the prompt."""
         known, text = request.text in seen, request.text
         seen.add(text)
         yield as_sse(token(f"{len(text)} x")) + as_sse(finish())
-        yield as_sse(usage(2, len(text.split()), len(text.split()) if known else 0))
+        yield as_sse(usage(3, len(text.split()), len(text.split()) if known else 0))
 
     with endpoint(with_cache) as lab:
         document = session(lab, *QUICK, folder=tmp_path, checked=True)
@@ -177,6 +177,16 @@ def test_a_cache_is_seen_by_time_or_by_count(
     assert checks.judge([100.0] * 5, again, reported).cached is cached
 
 
+def test_a_model_with_a_short_context_is_checked_with_shorter_prompts(tmp_path: Path) -> None:
+    def short(request: EndpointRequest) -> Iterator[Piece]:
+        yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1, cached=30))
+
+    with endpoint(short) as lab:
+        lab.refuses = lambda request: len(request.text.split()) > 40
+        document = session(lab, *QUICK, folder=tmp_path, checked=True)
+    assert document["checks"]["cache"]["cached"] is True
+
+
 def test_answers_that_batching_changes_are_counted(tmp_path: Path) -> None:
     counter = iter(range(1000))
 
@@ -194,10 +204,10 @@ def test_loads_without_a_complete_answer_measure_nothing(
 ) -> None:
     def slow(request: EndpointRequest) -> Iterator[Piece]:
         yield as_sse(token("a"))
-        time.sleep(0.6)
+        time.sleep(1.0)
         yield as_sse(finish()) + as_sse(usage(1)) + as_sse("[DONE]")
 
-    load = ("--duration=0.2", "--concurrency=1", "--warmup=0")
+    load = ("--duration=0.5", "--concurrency=1", "--warmup=0")
     with endpoint(slow) as lab:
         document = session(lab, *load, folder=tmp_path, status=1)
     (point,) = document["points"]
@@ -228,6 +238,48 @@ def test_requests_that_fail_together_are_no_changed_answers(tmp_path: Path) -> N
     assert found["compared"] + found["failed_together"] == 8
     assert found["equal"] == found["compared"]
     assert any("requests at once failed: (server-error) busy" in note for note in document["notes"])
+
+
+def test_energy_of_a_token_where_the_machine_has_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = time.monotonic()
+
+    def counters() -> dict[str, tuple[float, float]]:
+        return {"rapl 0 package-0": (100 * (time.monotonic() - started), 1e6)}
+
+    monkeypatch.setattr("mlperf.harness.measuring.energy.counters", counters)
+    with endpoint(answer(5, gap=0.01)) as lab:
+        (point,) = session(lab, *QUICK, folder=tmp_path)["points"]
+    assert point["energy"]["samples"] == 30
+    assert point["joules_per_token"] == pytest.approx(
+        point["energy"]["sources"]["CPU"]["joules"] / 30, rel=1e-3
+    )
+    assert "J/token" in capsys.readouterr().out
+
+
+def test_other_runs_are_beside_in_table_and_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier, page = tmp_path / "earlier.json", tmp_path / "page.html"
+    llama = [{"model_filename": "m", "n_prompt": 0, "n_gen": 128, "avg_ts": 500.0, "n_threads": 2}]
+    (tmp_path / "llama.json").write_text(json.dumps(llama))
+    beside = (f"--beside={earlier}", f"--beside={tmp_path / 'llama.json'}")
+    words = ("--concurrency=1:4", "--count=4", "--warmup=0", "--slo=tpot:1s")
+    with endpoint(answer(5, gap=0.002)) as lab:
+        session(lab, *words, folder=tmp_path)
+        (tmp_path / "result.json").rename(earlier)
+        capsys.readouterr()
+        session(lab, *words, *beside, f"--html={page}", folder=tmp_path)
+        out = capsys.readouterr().out
+        session(lab, f"--beside={page}", folder=tmp_path, status=2)
+    assert "earlier" in out
+    assert "llama-bench: decoding alone" in out
+    text = page.read_text(encoding="utf-8")
+    assert text.count('class="point s0') == text.count('class="point s1') == 3
+    assert text.count('class="point s2') == 1
+    assert "limit: TPOT 1000 ms" in text
+    assert "Beside other runs" in text
 
 
 def test_answers_in_one_piece_have_no_time_per_token(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..jobs import SourceEnergy
 from . import energy
 from .energy import Span
 
@@ -94,6 +95,19 @@ def summed(gpu: GpuSummary, seen: Sequence[GpuReading], span: Span | None = None
         most_memory_bytes=int(memory) or None,
         slowed_share={why: round(n / len(within), 3) for why, n in slowed.items()},
     )
+
+
+def energies(gpus: Sequence[GpuSummary], span: Span) -> dict[str, SourceEnergy]:
+    """Return what the GPUs took within ``span``, by their names; without those that are unknown."""
+    seconds = max(span[1] - span[0], 1e-9)
+    many = len(gpus) > 1
+    return {
+        f"GPU {number}" if many else "GPU": SourceEnergy(
+            one.energy_j, round(one.energy_j / seconds, 2), one.peak_power_w
+        )
+        for number, one in enumerate(gpus)
+        if one.energy_j is not None
+    }
 
 
 def _values(seen: Sequence[GpuReading], name: str) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import host
-from ..jobs import RunEnergy, SourceEnergy
+from ..jobs import RunEnergy
 from ..records import WHEN_GIVEN
 from ..wording import cores_in_words
 from . import contention, energy, gpu, gpu_watch
@@ -161,16 +161,7 @@ class Monitor:
         self, span: energy.Span, samples: int, gpus: Sequence[gpu.GpuSummary]
     ) -> RunEnergy | None:
         """Return what a run of so many samples took within ``span``, after ``finish``."""
-        seconds = max(span[1] - span[0], 1e-9)
-        many = len(gpus) > 1
-        by_gpu = {
-            f"GPU {number}" if many else "GPU": SourceEnergy(
-                one.energy_j, round(one.energy_j / seconds, 2), one.peak_power_w
-            )
-            for number, one in enumerate(gpus)
-            if one.energy_j is not None
-        }
-        return energy.of_run(span, samples, self._meter.whole(), by_gpu)
+        return energy.of_run(span, samples, self._meter.whole(), gpu.energies(gpus, span))
 
     @property
     def gpu_problem(self) -> str:
