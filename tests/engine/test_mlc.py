@@ -30,6 +30,17 @@ def test_the_file_at_the_root_decides(tmp_path: Path) -> None:
     assert set(DIALECTS) == {"meta.yaml", "cmr.yaml"}
 
 
+@pytest.mark.parametrize("tags", ["get,wxyz", "get,x,_wxyz", "get,y"])
+def test_who_lacks_a_script_is_told_where_those_of_mlcommons_are(lab: Lab, tags: str) -> None:
+    lab.script("get-x")
+    lab.script("run-y")
+    said = lab.run(tags).err
+    assert "cm pull repo mlcommons@mlperf-automations" in said
+    assert "did you mean" not in said
+    (lab.repo / "meta.yaml").write_text("alias: lab\nuid: '1'\n")
+    assert "mlcommons" not in lab.run(tags).err
+
+
 VALUES = {
     "A": "plain",
     "CODE": r"echo \${PIPESTATUS[0]} \"q\" \\ ${PIPESTATUS[0]} $(echo bad) `echo bad` $?",

@@ -13,12 +13,15 @@ from functools import lru_cache
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean, nearest
+from cmbench.format.dialect import MLC
 from cmbench.format.model import Script, Tags, Variation
 from cmbench.index.scripts import Index, ScriptRow
 from cmbench.lib.text_files import read_or_empty
 from cmbench.values import immutable, names_of, replace
 from common.problems import Hint
 
+_COLLECTION = "mlcommons@mlperf-automations"
+"""Where most tags and variations come from that users type and no script here has."""
 _LISTED = 20
 """So many variations of a script an error names at most."""
 
@@ -196,15 +199,24 @@ def _no_script(index: Index, tags: Tags) -> Error:
             next((n[0] for t, n in close if t == tag and n), tag) for tag in tags.wanted
         )
         message = f'no script has the tags "{text}": "{strange[0]}" is not the tag of any script'
-        hint = f"did you mean --tags={better}?" if better != text else "list: `cm find script`"
+        is_script = better != text and index.find(parse_tags(better))
+        hint = f"did you mean --tags={better}?" if is_script else "list: `cm find script`"
+        hint = Hint.joined(hint, _of_collection(index))
         return Error("script-not-found", message, hint=hint)
     partial = _most_shared(index, tags)
     return Error(
         "script-not-found",
         f'no script has all the tags "{text}"',
         context=[f"{row.alias}: {','.join(sorted(row.tags))}" for row in partial],
-        hint="the scripts above share most of these tags",
+        hint=Hint.joined("the scripts above share most of these tags", _of_collection(index)),
     )
+
+
+def _of_collection(index: Index) -> str:
+    """Return how to register the scripts of MLCommons, or nothing where some are."""
+    if any(index.dialect(row) is MLC for row in index.rows().values()):
+        return ""
+    return f"MLCommons's own scripts can be registered: `cm pull repo {_COLLECTION}`"
 
 
 def _most_shared(index: Index, tags: Tags) -> list[ScriptRow]:
@@ -221,6 +233,8 @@ def _no_variation(index: Index, rows: list[ScriptRow], tags: Tags) -> Error:
     if others:
         names = ", ".join(sorted(others)[:_LISTED])
         error.hint = Hint.joined(error.hint, f"scripts with _{missing}: {names}")
+    elif not error.hint.startswith("did you mean"):
+        error.hint = Hint.joined(error.hint, _of_collection(index))
     return error
 
 
