@@ -74,6 +74,7 @@ def test_every_rule_is_tested_by_a_change() -> None:
     other |= {"performance.equal-issue", "performance.network"}
     other |= {"measurements.user-conf"}
     other |= {"power.meter", "power.samples", "power.nameplate", "power.consistent"}
+    other |= {"power.session"}
     # Those of some benchmarks only.
     other |= {"accuracy.outputs", "performance.tokens", "performance.token-latency"}
     # Those of the Endpoints client have tests of their own.
@@ -251,7 +252,48 @@ def test_what_a_power_measurement_lacks(
     tree = lab.make(tmp_path / "tree")
     power.measure(tree, first(tree))
     spoil(first(tree))
-    assert broken(checks.check(tree)) == {rule}
+    # The session has the checksums of what is changed here.
+    assert broken(checks.check(tree)) - {"power.session"} == {rule}
+
+
+def told(cell: lab.ScenarioCell, **fields: object) -> None:
+    path = cell.results / "performance/power/server.json"
+    lab.put(path, json.dumps({**json.loads(path.read_text("utf-8")), **fields}))
+
+
+def appended(cell: lab.ScenarioCell, name: str) -> None:
+    path = cell.results / "performance" / name
+    lab.put(path, path.read_text("utf-8") + "\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (lambda cell: appended(cell, "power/server.log"), "SHA-1"),
+        (lambda cell: appended(cell, "ranging/spl.txt"), "SHA-1"),
+        (lambda cell: appended(cell, "run_1/mlperf_log_summary.txt"), "SHA-1"),
+        (lambda cell: told(cell, results={"power/server.log": "0"}), "SHA-1"),
+        (lambda cell: told(cell, session_name="another"), "its session_name is 'another'"),
+        (lambda cell: told(cell, messages=[{"cmd": "hello"}]), "its message 0"),
+        (lambda cell: told(cell, messages=None), "it has 0 messages"),
+        (lambda cell: told(cell, debug=True), "debug mode"),
+        (lambda cell: lab.put(cell.results / "performance/power/client.json", "[]"), "JSON object"),
+    ],
+)
+def test_a_power_session_is_one_and_unchanged(
+    tmp_path: Path, spoil: Callable[[lab.ScenarioCell], object], found: str
+) -> None:
+    tree = lab.make(tmp_path / "tree")
+    power.measure(tree, first(tree))
+    spoil(first(tree))
+    findings = checks.check(tree)
+    assert broken(findings) == {"power.session"}
+    assert found in findings[0].found
+    old = lab.make(tmp_path / "old", lab.Example("3.0", scenarios=("Offline",)))
+    power.measure(old, first(old))
+    spoil(first(old))
+    severities = {each.severity for each in checks.check(old) if each.rule == "power.session"}
+    assert severities == {"warning"}
 
 
 def test_a_nameplate_in_a_file_of_its_own(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from . import (
     figures,
     performance,
     power,
+    power_session,
     settings,
     structure,
     systems,
@@ -51,6 +52,7 @@ MODULES: tuple[ModuleType, ...] = (
     client_runs,
     compliance,
     power,
+    power_session,
 )
 
 

@@ -1,7 +1,7 @@
 """Power measurements: their files and figures.
 
-Whether meter and sessions meet the rules is judged by the Power working group's own
-program, which is a part of the official checker.
+Whether the meter meets the rules is judged by the Power working group's own program, which is a
+part of the official checker.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..counted import during, lasted
 from ..files import text
 from ..layouts import POWER, RANGING, SYSTEMS, ScenarioCell
 from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, SubmitterSite, log, missing, number
+from .power_session import session
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
 METER = Rule(
@@ -60,6 +61,7 @@ def _measurement(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     yield from _ranged(site, cell)
     yield from _supplied(site, cell)
     yield from _meter(site, cell)
+    yield from session(site, cell)
 
 
 def _files(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
