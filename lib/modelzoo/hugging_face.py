@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from modelzoo.checkpoint import check_names, check_shape, pytorch_weights
-from modelzoo.graph import Array
 from modelzoo.program import ProgramError
+
+Array = npt.NDArray[np.float32]
 
 CONFIG = "config.json"
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from modelzoo.llama import convert, fetch, folder, gguf_file, synthetic
 from modelzoo.llama.published import LLAMA3_8B
 from modelzoo.llama.size import LlamaSize, read_size
 from modelzoo.program import ProgramError
+from support import python_env, run
 
 customize = lab.module_of(forms.SCRIPT / "get-ml-model-llama3" / "customize.py")
 NARROW = LlamaSize(
@@ -293,3 +295,14 @@ def test_the_tiny_form_needs_no_packages_and_no_training(
     assert customize.postprocess({"env": env})["return"] == 0
     assert env["CM_ML_MODEL_FILE_WITH_PATH"] == str(tmp_path / "model.gguf")
     assert (tmp_path / "oracle.npz").is_file()
+
+
+def test_what_the_scripts_start_needs_no_packages_that_they_do_not_install() -> None:
+    """A full model is converted in a Python with numpy, gguf, safetensors and ml_dtypes."""
+    program = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['onnx', 'onnxruntime', 'torch', 'pandas']))\n"
+        "from modelzoo.datasets.openorca import make_dataset\n"
+        "from modelzoo.llama import convert, fetch, synthetic\n"
+    )
+    run([sys.executable, "-c", program], env=python_env(lab.LIB)).ok()
