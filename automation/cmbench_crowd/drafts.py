@@ -174,7 +174,9 @@ def _workload(result: BenchmarkResult, redaction: Redaction) -> m.ManifestWorklo
 
 
 def _stands_in(workload: BenchmarkWorkload) -> bool:
-    return workload.form.partition(",")[0] in ("tiny", "synthetic")
+    from mlperf.catalog.forms import FORMS
+
+    return workload.form.partition(",")[0] in FORMS
 
 
 def _config(result: BenchmarkResult, redaction: Redaction) -> m.ManifestConfig:

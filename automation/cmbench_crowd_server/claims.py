@@ -14,8 +14,6 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
 
-STAND_INS = ("tiny", "synthetic")
-"""Forms of a benchmark with another model and other data."""
 DAYS = 2
 """Days that a log and its manifest may be apart: the log has the machine's own time."""
 _LOADGEN = re.compile(r"v?(\d{1,3})\.(\d{1,3})\b")
@@ -26,8 +24,10 @@ _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
 
 def form_of(manifest: m.Manifest) -> str:
     """Return the form of a benchmark that was measured, by its model; empty for the real one."""
+    from mlperf.catalog.forms import FORMS
+
     model = manifest.workload.model
-    return next((form for form in STAND_INS if model.endswith(f"_{form}")), "")
+    return next((form for form in FORMS if model.endswith(f"_{form}")), "")
 
 
 def stands_in_closed(manifest: m.Manifest) -> bool:

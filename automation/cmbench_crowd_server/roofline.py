@@ -6,6 +6,7 @@ All bounds are generous: what is beyond them is impossible, what is below them m
 from __future__ import annotations
 
 from cmbench_crowd import manifest as m
+from cmbench_crowd_server.claims import form_of
 from cmbench_results.shared import scenario_of
 
 HERTZ = 7e9
@@ -33,8 +34,8 @@ def plausible(manifest: m.Manifest, value: float, unit: str) -> tuple[bool | Non
         samples = scenario.samples_per_query if scenario else 1
         value, unit = 1000 * samples / value, "samples/s"
     flop = _operations(work.benchmark, unit)
-    # The open division, and the tiny forms, compute other models.
-    if work.division == "open" or work.model.endswith(("_tiny", "_synthetic")) or not flop:
+    # The open division, and other forms, compute other models.
+    if work.division == "open" or form_of(manifest) or not flop:
         flop = LEAST
     most = _most(system, work.precision)
     words = f"{value:.4g} {unit} of {flop / 1e9:g} GFLOP each are {value * flop / 1e12:.3g} TFLOP/s"

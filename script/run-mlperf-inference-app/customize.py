@@ -17,7 +17,9 @@ from cmbench.errors import Error
 from cmbench.lib import capacity, nvidia, vendor_gpus
 from cmbench.lib.yes_no import is_yes
 from common.text import wrapped
+from mlperf import catalog
 from mlperf.catalog import BenchmarkSpec, Category, Division, run_inputs
+from mlperf.catalog.forms import USUAL
 from mlperf.harness import entrance
 from mlperf.harness.engines import existing_engine
 from mlperf.harness.errors import HarnessError
@@ -90,9 +92,19 @@ def check(env: dict[str, Any]) -> None:
 
 def check_form(spec: BenchmarkSpec, form: str) -> None:
     """Raise Error for a form that a benchmark lacks."""
+    if form and form not in forms_of(spec):
+        known = catalog.benchmarks()
+        able = [name for name in catalog.runnable() if form in forms_of(known[name])]
+        text = f"{spec.name} has no _{form}: there is one of {', '.join(able)}"
+        raise Error("not-available", text, hint="run _tiny, which every benchmark has")
     if form in spec.refuses:
         reason, _, hint = spec.refuses[form].partition("; ")
         raise Error("not-available", f"{spec.name} has no _{form}: {reason}", hint=hint)
+
+
+def forms_of(spec: BenchmarkSpec) -> tuple[str, ...]:
+    """Return the forms that the scripts of a benchmark make."""
+    return spec.assets.forms if spec.assets else USUAL
 
 
 def check_devices(env: dict[str, Any]) -> None:
@@ -263,7 +275,7 @@ def take_own(env: dict[str, Any]) -> None:
         hint = "name the ONNX file too: --model_path=FILE"
         raise Error("needs-input", "--data_path is the data of a model of your own", hint=hint)
     for key, words in (
-        ("CM_MLPERF_FORM", "_tiny or _synthetic"),
+        ("CM_MLPERF_FORM", "_tiny, _synthetic or _small"),
         ("CM_MLPERF_PLUGINS", "--plugins"),
     ):
         if env.get(key):

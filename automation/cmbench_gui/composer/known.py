@@ -12,9 +12,6 @@ from cmbench.session.workspace import Workspace
 from cmbench_gui.command import ComposedCommand, parse
 from cmbench_gui.site import Site
 
-OTHER_MODELS = frozenset(["tiny", "synthetic"])
-"""Variations under which a benchmark measures something else than its input ``model`` says."""
-
 LOOKED_AT = 200
 """So many of the newest runs are looked at."""
 
@@ -71,7 +68,9 @@ def _is_same(
 
 def _results(site: Site, script: Script, choice: ComposedCommand) -> list[ScriptBadge]:
     """Return, for a script that measures, how many results there are of the chosen values."""
-    if not {"model", "scenario"} <= script.inputs.keys() or not OTHER_MODELS.isdisjoint(
+    from mlperf.catalog.forms import FORMS
+
+    if not {"model", "scenario"} <= script.inputs.keys() or not FORMS.keys().isdisjoint(
         choice.variations
     ):
         return []

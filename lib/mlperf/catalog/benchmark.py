@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from . import rounds
+from .forms import USUAL
 from .metrics import Metric
 from .scenario import (
     DEFAULT_LIMIT_MS,
@@ -127,12 +128,12 @@ class Alias:
 class Assets:
     """Tags of the scripts that bring model and data, and the words that name them in ``--adr``.
 
-    ``model`` and ``data`` are without a form: ``_tiny`` or ``_synthetic`` is added. ``calibration``
+    ``model`` and ``data`` are without a form: ``_tiny`` or another is added. ``calibration``
     is the variation of ``data`` with samples for quantization; empty where there are none.
     ``base`` names the variation with what several benchmarks have in common. ``by_hand``: the user
     has to fetch the data, so it is requested before the model is downloaded. ``gated``: the env key
     of a checkpoint that Hugging Face gives out, as ``repository``, only to those with permission;
-    both are empty for others.
+    both are empty for others. ``forms`` are those that the scripts make.
     """
 
     model: str
@@ -145,6 +146,7 @@ class Assets:
     by_hand: bool = False
     gated: str = ""
     repository: str = ""
+    forms: tuple[str, ...] = USUAL
 
 
 @dataclass(frozen=True, slots=True)

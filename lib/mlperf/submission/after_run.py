@@ -97,7 +97,7 @@ def check(results: Results) -> TreeVerdict:
         scenario = names[finding.where.split("/")[0]]
         if finding.rule in HARNESS_RULES and scenario in judged:
             continue
-        # A tiny or synthetic form has a target of its own, by which the harness has judged it.
+        # Another form has a target of its own, by which the harness has judged it.
         if finding.rule == accuracy.TARGET.id and results.form:
             continue
         level = ERROR if finding.rule in STRICT_RULES else finding.severity

@@ -274,7 +274,10 @@ def test_a_file_of_ones_own_becomes_the_model(tmp_path: Path) -> None:
     ("env", "told"),
     [
         ({"CM_ML_MODEL_OWN_DATA": "x.npz"}, "--data_path is the data of"),
-        ({"CM_ML_MODEL_OWN_PATH": "x", "CM_MLPERF_FORM": "tiny"}, "_tiny or _synthetic and"),
+        (
+            {"CM_ML_MODEL_OWN_PATH": "x", "CM_MLPERF_FORM": "tiny"},
+            "_tiny, _synthetic or _small and",
+        ),
         ({"CM_ML_MODEL_OWN_PATH": "x", "CM_MLPERF_PLUGINS": "y"}, "--plugins and --model_path"),
     ],
 )

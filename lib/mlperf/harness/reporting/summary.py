@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from common.text import WIDTH, aligned, wrapped
+from mlperf.catalog.forms import FORMS
 
 from ..measuring.telemetry import BUSY
 from ..settings import ACCURACY, COMPLIANCE, FIND, PERFORMANCE, README
@@ -16,13 +17,6 @@ from .results import FindResult, ResultProblem, Results, ScenarioResult, accurac
 # Stands behind what the call has not measured itself.
 MARK = "*"
 
-FORMS = {
-    "tiny": "Tiny form: shows that everything works, and how fast this path is; it is not an "
-    "MLPerf submission result.",
-    "synthetic": "Random weights: the real architecture and size, with weights from a seed, on "
-    "samples of noise. Only the speed means something; its accuracy is not judged, and it is "
-    "not an MLPerf submission result.",
-}
 STYLES = {
     "test": "Test runs last 10 s by default; the rules ask for 600 s (--execution_mode=valid).",
     "fast": "Fast runs last 120 s by default; the rules ask for 600 s (--execution_mode=valid).",
@@ -53,7 +47,7 @@ def table(results: Results, requested: Results) -> str:
         *_others(results),
         *_reduced(results),
         *_wrapped(results.stand_in),
-        *_wrapped(FORMS.get(results.form, "")),
+        *_wrapped(FORMS[results.form].fine_print if results.form else ""),
         *_wrapped(STYLES[results.style]),
     ]
     return "\n".join(lines) + "\n"

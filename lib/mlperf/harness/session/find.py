@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mlperf import rate_search as search
 from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, SERVER, Scenario
+from mlperf.catalog.forms import FORMS
 from mlperf.rate_search import Effort, RateSearchResult, RateTrial
 
 from .. import records
@@ -148,8 +149,9 @@ def _server(context: Context, scenario: Scenario) -> RateSearchResult:
 
 
 def effort_of(settings: SessionSettings) -> Effort:
-    """Return the effort of a search: two minutes at most for a tiny form."""
-    return search.QUICK if settings.form == "tiny" else search.THOROUGH
+    """Return the effort of a search: two minutes at most for a brief form."""
+    is_brief = settings.form in FORMS and FORMS[settings.form].brief
+    return search.QUICK if is_brief else search.THOROUGH
 
 
 def _limit_ms(context: Context, scenario: Scenario) -> float:

@@ -204,7 +204,7 @@ def _figures(
         elif site.strict and (missed := _missed(place, bound)):
             fault = f"{name} is {missed[0]:g}, the target is {bound.text}"
             finding = TARGET.broken(where, fault, "submit it to the open division")
-            # A tiny or synthetic form has targets of its own, which its runs were judged by.
+            # Another form has targets of its own, which its runs were judged by.
             yield replace(finding, severity=NATURE) if form(cell) else finding
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf.catalog import BenchmarkSpec, Scenario, stand_in
+from mlperf.catalog.forms import FORMS
 
 from .. import truncate
 from ..build import MEASUREMENT_KEYS
@@ -51,7 +52,7 @@ CPU_COMMAND = re.compile(
 )
 # How the harness names a system whose processor computes what was compiled for Neuron.
 CPU_FOR_NEURON = re.compile(r"-cpu-neuron(?:-|$)")
-FORM_LINE = re.compile(r"^# .*\((tiny|synthetic) form\)", re.MULTILINE)
+FORM_LINE = re.compile(rf"^# .*\(({'|'.join(FORMS)}) form\)", re.MULTILINE)
 DESCRIBE = (
     "make them: `cm run script --tags=run-mlperf,inference,_populate-readme,_full`, then generate "
     "the tree again"
