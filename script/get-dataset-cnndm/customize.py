@@ -45,13 +45,27 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the program's arguments together."""
     env = i["env"]
     form = env.get("CM_DATASET_FORM")
-    words, files = ([f"--{form}"], []) if form else real(env)
+    words, files = of_form(env, form) if form else real(env)
     if is_llama3(env) and calibrates(env):
         hint = "leave out _calibration: no engine here quantizes a Llama with samples"
         raise Error("not-available", "there are no prompts for Llama's calibration", hint=hint)
     words += ["--calibration"] if calibrates(env) else []
     datasets.write_arguments(env, words)
     return {"return": 0, "relies_on": files}
+
+
+def of_form(env: Mapping[str, Any], form: str) -> tuple[list[str], list[str]]:
+    """Return the arguments for the prompts of a form, and the files that they name.
+
+    Raises Error for GPT-J, which has no small form.
+    """
+    if form != "small":
+        return [f"--{form}"], []
+    if not is_llama3(env):
+        hint = "add _llama3, or use the tiny form: `--tags=get,dataset,cnndm,_tiny`"
+        raise Error("not-available", "there are no small prompts for GPT-J", hint=hint)
+    tokenizer, files = tokenizer_files(env["CM_ML_MODEL_TOKENIZER_PATH"])
+    return ["--small", "--tokenizer", tokenizer], files
 
 
 def calibrates(env: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from modelzoo.llama.size import LlamaSize
 from modelzoo.llama.vocabulary import Vocabulary, scores_of
+from modelzoo.program import ProgramError
 
 ARCHITECTURE = "llama"
 FILE = "model.gguf"
@@ -34,6 +35,24 @@ ENDS = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+}
+
+
+def decimal(value: float) -> float:
+    """Return a number of float32 as people write it: 1e-05, not 9.999999747378752e-06."""
+    return float(str(np.float32(value)))
+
+
+# The keys of a file, without the architecture before them.
+KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "width": ("embedding_length", int),
+    "inner": ("feed_forward_length", int),
+    "layers": ("block_count", int),
+    "heads": ("attention.head_count", int),
+    "key_heads": ("attention.head_count_kv", int),
+    "context": ("context_length", int),
+    "theta": ("rope.freq_base", decimal),
+    "epsilon": ("attention.layer_norm_rms_epsilon", decimal),
 }
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,6 +83,12 @@ def interleaved(rows: Array, heads: int) -> Array:
     return halves.swapaxes(1, 2).reshape(rows.shape)
 
 
+def apart(rows: Array, heads: int) -> Array:
+    """Return rows as a checkpoint has them: the opposite of ``interleaved``."""
+    pairs = rows.reshape(heads, -1, 2, rows.shape[1])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)
+
+
 def heads_of(name: str, size: LlamaSize) -> int:
     """Return the number of heads of a weight whose rows llama.cpp has in another order, or 0."""
     by_part = {"q_proj": size.heads, "k_proj": size.key_heads}
@@ -84,6 +109,21 @@ def rotary_factors(size: LlamaSize) -> Array:
     smooth = np.clip((turns - low) / (high - low), 0, 1)
     factors: Array = (1 / ((1 - smooth) / scaling["factor"] + smooth)).astype(np.float32)
     return factors
+
+
+def size_of(metadata: Mapping[str, Any]) -> LlamaSize:
+    """Return the shape that the keys of a file describe; raise ProgramError for another network."""
+    known = metadata.get("general.architecture")
+    if known != ARCHITECTURE:
+        raise ProgramError(f"the file describes a {known}, no {ARCHITECTURE}")
+    try:
+        own = {
+            name: number(metadata[f"{ARCHITECTURE}.{key}"]) for name, (key, number) in KEYS.items()
+        }
+        tokens = len(metadata["tokenizer.ggml.tokens"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProgramError(f"the file does not describe a Llama: {error!r}") from error
+    return LlamaSize(vocabulary=tokens, tied=True, scaling=(), **own)
 
 
 def write(
@@ -147,4 +187,4 @@ def _spell(writer: Any, vocabulary: Vocabulary) -> None:
         writer.add_token_scores(scores_of(vocabulary))
     writer.add_bos_token_id(vocabulary.begin)
     writer.add_eos_token_id(vocabulary.ends[0])
-    writer.add_add_bos_token(True)
+    writer.add_add_bos_token(vocabulary.adds_begin)

@@ -21,7 +21,8 @@ class Vocabulary:
     """Tokens in the order of their numbers.
 
     ``splitting`` is llama.cpp's name of the pattern that splits a text into words; it is empty for
-    a tokenizer of sentence pieces, which has no such pattern.
+    a tokenizer of sentence pieces, which has no such pattern. ``adds_begin`` says whether a text
+    gets the token of the beginning.
     """
 
     names: Sequence[str]
@@ -30,6 +31,7 @@ class Vocabulary:
     splitting: str
     begin: int
     ends: tuple[int, ...]
+    adds_begin: bool = True
 
 
 def of_document(

@@ -197,6 +197,8 @@ def test_a_form_that_a_benchmark_lacks_is_refused_with_what_to_run() -> None:
         "not-available",
         "run _tiny, or the full form",
     )
+    with pytest.raises(customize.Error, match=r"one of llama3\.1-8b, llama3\.1-8b-edge"):
+        customize.check({"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_FORM": "small"})
 
 
 def test_one_scenario_and_all_of_them_contradict_each_other() -> None:

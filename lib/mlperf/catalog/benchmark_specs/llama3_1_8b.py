@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Need, Period, Target, tokens
+from ..forms import SMALL, USUAL
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L, ROUGE_LSUM
 from ..periods import STREAM, choice, test
 from ..scenario import INTERACTIVE, SERVER
@@ -17,6 +18,7 @@ ASSETS = Assets(
     packages=("rouge-score",),
     gated="LLAMA3_CHECKPOINT_PATH",
     repository="meta-llama/Llama-3.1-8B-Instruct",
+    forms=(*USUAL, SMALL.name),
 )
 LLAMA = BenchmarkSpec(
     name="llama3.1-8b",

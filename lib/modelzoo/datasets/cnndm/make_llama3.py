@@ -4,6 +4,7 @@
 
     --tiny                              generated articles, see news.py
     --synthetic                         random tokens, for speed
+    --small --tokenizer PATH            what functions do, see docstrings.py
     --articles FILE --tokenizer PATH    CNN/DailyMail, Llama's tokenizer
 
 The last form takes a list of objects with ``tok_input`` (the tokens of the prompt) and ``output``,
@@ -25,7 +26,7 @@ import numpy as np
 
 from modelzoo import byte_pairs, files, program
 from modelzoo.byte_pairs import BEGIN, END, SPECIAL, BytePairTokenizer
-from modelzoo.datasets.cnndm import make_dataset, news
+from modelzoo.datasets.cnndm import docstrings, make_dataset, news
 from modelzoo.datasets.cnndm.make_dataset import Prompts
 from modelzoo.llama.published import LLAMA3_8B, PublishedLlama
 from modelzoo.program import ProgramError
@@ -33,6 +34,11 @@ from modelzoo.program import ProgramError
 # The tokenizer of the tiny form knows every word of this many articles.
 TOKENIZER_SEED, TOKENIZER_ARTICLES = 100, 1000
 BEGIN_TOKEN, END_TOKEN = SPECIAL.index(BEGIN), SPECIAL.index(END)
+
+
+# How a chat with SmolLM2 goes, up to the words of the model.
+CHAT = "<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+QUESTION = "Summarize in one short sentence what the function {name} does.\n\n{description}"
 
 
 def prompt_of(article: str) -> str:
@@ -94,14 +100,35 @@ def synthetic(model: PublishedLlama) -> tuple[Prompts, list[dict[str, Any]]]:
     return Prompts(tokens, ["nothing"] * len(tokens), [f" {n}" for n in range(known)]), []
 
 
+def small(tokenizer: Path) -> tuple[Prompts, list[dict[str, Any]]]:
+    """Return descriptions of functions as prompts of a chat, with the tokens of a model."""
+    coder = make_dataset.coder_of(tokenizer)
+    known = docstrings.functions()
+    texts = [QUESTION.format(name=f.name, description=f.description) for f in known]
+    prompts = Prompts(
+        tokens=[coder.encode(CHAT.format(text=text)).ids for text in texts],
+        references=[function.summary for function in known],
+        pieces=pieces_of(coder),
+    )
+    entries = [
+        {"instruction": "", "input": text, "tok_input": tokens, "output": function.summary}
+        for text, tokens, function in zip(texts, prompts.tokens, known, strict=True)
+    ]
+    return prompts, entries
+
+
+def pieces_of(coder: Any) -> list[str]:
+    """Return the bytes of every token of a tokenizer."""
+    names = {number: name for name, number in coder.get_vocab().items()}
+    return [byte_pairs.piece_of(names.get(number, "")) for number in range(max(names) + 1)]
+
+
 def full(entries: Sequence[dict[str, Any]], tokenizer: Path) -> Prompts:
     """Return CNN/DailyMail as MLCommons has tokenized it; the tokenizer only spells answers."""
-    vocabulary = make_dataset.coder_of(tokenizer).get_vocab()
-    names = {number: name for name, number in vocabulary.items()}
     return Prompts(
         tokens=[list(entry["tok_input"]) for entry in entries],
         references=[str(entry["output"]) for entry in entries],
-        pieces=[byte_pairs.piece_of(names.get(n, "")) for n in range(max(names) + 1)],
+        pieces=pieces_of(make_dataset.coder_of(tokenizer)),
     )
 
 
@@ -121,14 +148,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = program.parser(__doc__)
     parser.add_argument("--tiny", action="store_true", help="generated articles")
     parser.add_argument("--synthetic", action="store_true", help="random tokens")
+    parser.add_argument("--small", action="store_true", help="descriptions of functions")
     parser.add_argument("--articles", type=Path, help="cnn_eval.json of Llama 3.1 8B")
     parser.add_argument("--tokenizer", type=Path, help="tokenizer.json, or its folder")
     parser.add_argument(
         "--count", type=int, default=make_dataset.HELD_OUT, help="generated articles"
     )
     options = parser.parse_args(arguments)
-    if not (options.tiny or options.synthetic or (options.articles and options.tokenizer)):
-        parser.error("--tiny, --synthetic, or --articles and --tokenizer")
+    real = (options.small or options.articles) and options.tokenizer
+    if not (options.tiny or options.synthetic or real):
+        parser.error("--tiny, --synthetic, or --small or --articles with --tokenizer")
     return options
 
 
@@ -138,6 +167,8 @@ def made(options: argparse.Namespace) -> tuple[str, Prompts, list[dict[str, Any]
         return "news-tiny", *tiny(options.count)
     if options.synthetic:
         return "cnndm-synthetic", *synthetic(LLAMA3_8B)
+    if options.small:
+        return "docstrings-small", *small(options.tokenizer)
     entries = entries_of(options.articles)
     return "cnn-dailymail", full(entries, options.tokenizer), entries
 
