@@ -106,13 +106,12 @@ class HttpClient:
         self._start = self._filled = 0
         self._last_head: tuple[bytes, ResponseHead] | None = None
         self._deadline = 0.0
-        self._failures = _FailedRequest(self, server.name, timeout)
 
     def ask(self, head: bytes, parts: Sequence[memoryview] = ()) -> ResponseHead:
         """Send a request; return the head of its response."""
         self._deadline = time.monotonic() + self._timeout
         self._is_interrupted = False
-        with self._failures:
+        try:
             was_open = self._close_if_ended()
             try:
                 return self._send_once([memoryview(head), *parts])
@@ -121,10 +120,13 @@ class HttpClient:
                     raise
                 self.close()
                 return self._send_once([memoryview(head), *parts])
+        except BaseException as error:
+            self._fail(error)
+            raise
 
     def whole(self, head: ResponseHead) -> memoryview:
         """Return the body, decoded, which is valid until the next request."""
-        with self._failures:
+        try:
             if head.chunked or head.length is None:
                 read = bytearray()
                 for _, piece in self._pieces(head):
@@ -133,17 +135,34 @@ class HttpClient:
                 body = _decoded(head, memoryview(read))
             else:
                 body = _decoded(head, self._filled_body(self._start + head.length))
+        except BaseException as error:
+            self._fail(error)
+            raise
         if head.closes:
             self.close()
         return body
 
     def stream(self, head: ResponseHead, feed: Feed) -> None:
         """Pass the body to ``feed``, read by read, as it comes."""
-        with self._failures:
+        try:
             for now, piece in self._pieces(head):
                 feed(now, piece)
+        except BaseException as error:
+            self._fail(error)
+            raise
         if head.closes:
             self.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the connection; raise HttpFault for what the system raised."""
+        self.close()
+        name = self._server.name
+        if isinstance(error, TimeoutError):
+            problem = f"{name} gave no whole answer within {self._timeout:g} s"
+            raise HttpFault("timeout", problem) from error
+        if isinstance(error, OSError):
+            words = f": {error.strerror}" if error.strerror else f" {error}"
+            raise HttpFault("reset", f"{name} closed the connection{words}") from error
 
     def close(self) -> None:
         """End the connection; the next request opens another."""
@@ -301,27 +320,6 @@ class HttpClient:
                     return
                 raise ConnectionResetError("before the end of its answer")
             now, data = clock(), bytes(self._view[: self._filled])
-
-
-class _FailedRequest:
-    """Ends the connection where a block raises, and says HttpFault for what the system raised."""
-
-    def __init__(self, client: HttpClient, server: str, timeout: float) -> None:
-        self._client, self._server, self._timeout = client, server, timeout
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        self._client.close()
-        if isinstance(error, TimeoutError):
-            problem = f"{self._server} gave no whole answer within {self._timeout:g} s"
-            raise HttpFault("timeout", problem) from error
-        if isinstance(error, OSError):
-            words = f": {error.strerror}" if error.strerror else f" {error}"
-            raise HttpFault("reset", f"{self._server} closed the connection{words}") from error
 
 
 class ChunkDecoder:
