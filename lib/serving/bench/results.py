@@ -260,12 +260,6 @@ def client_warnings(point: MeasuredLoad, cores: int) -> dict[str, str]:
         texts["unsent"] = (
             f"{point.unsent} requests were due and never sent: --connections were all busy"
         )
-    return texts | machine_warnings(at, cores)
-
-
-def machine_warnings(at: RunCosts, cores: int) -> dict[str, str]:
-    """Return what made this machine a bad place to measure on, by its kind."""
-    texts = {}
     if at.stolen > STOLEN:
         texts["stolen"] = f"other virtual machines had {at.stolen:.2f} processors of this one"
     if at.load_before is not None and at.load_before > cores:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from mlperf.harness.jobs import RunEnergy
 from serving.bench import results
 from serving.bench.figures import LatencySummary, latency
-from serving.bench.results import BUSY, LATE_MS, OUTSIDE, Load, RunCosts
+from serving.bench.results import MeasuredLoad
 
 from .load import StreamRecord
 
@@ -94,41 +93,21 @@ class TokenTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointPoint:
-    """One load. ``good`` requests kept all limits; ``late`` is how late they were sent, in ms.
+class EndpointPoint(MeasuredLoad):
+    """One load. ``good`` requests kept all limits.
 
     ``energy`` is that of the machine, with output tokens as its samples.
     """
 
-    load: Load
-    begun_at: float
-    seconds: float
-    requests: int
-    failures: Mapping[str, int]
-    examples: Mapping[str, str]
-    unsent: int
-    stopped: str
     latencies: StreamLatencies
     tokens: TokenTotals
     good: int
-    late: LatencySummary | None
-    costs: RunCosts
     energy: RunEnergy | None = None
-
-    @property
-    def failed(self) -> int:
-        """Return how many requests failed, whatever the kind."""
-        return sum(self.failures.values())
 
     @property
     def rate(self) -> float:
         """Return answered requests per second."""
         return self.tokens.requests / self.tokens.seconds
-
-    @property
-    def scheduled(self) -> int:
-        """Return how many requests there should have been."""
-        return self.requests + self.failed + self.unsent
 
     @property
     def good_share(self) -> float:
@@ -227,20 +206,8 @@ def keeps(point: EndpointPoint, slo: Mapping[str, float], percentile: float) -> 
 
 def warnings(point: EndpointPoint, cores: int, salted: bool) -> dict[str, str]:
     """Return what a reader must know before believing the figures, by its kind."""
-    texts, at = _token_warnings(point.tokens, point.requests, salted), point.costs
-    if not point.load.open_loop and at.outside > OUTSIDE:
-        texts["outside"] = (
-            f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
-            "the time"
-        )
-    if at.client > BUSY:
-        texts["client"] = f"the client is the limit: it uses {at.client:.2f} processors of one"
-    if point.late and point.late.percentile(99.0) > LATE_MS:
-        late = point.late.percentile(99.0)
-        texts["late"] = f"requests were sent late: p99 {late:.2f} ms; latency counts it"
-    if point.unsent:
-        texts["unsent"] = f"{point.unsent} requests were due and never sent: --connections"
-    return texts | results.machine_warnings(at, cores)
+    texts = _token_warnings(point.tokens, point.requests, salted)
+    return texts | results.client_warnings(point, cores)
 
 
 def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[str, str]:
@@ -270,8 +237,3 @@ def _token_warnings(tokens: TokenTotals, requests: int, salted: bool) -> dict[st
         share = 100 * tokens.cached_share
         texts["cached"] = f"the server took {share:.0f} % of the input tokens from its cache"
     return texts
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number for JSON; None for one that is not finite."""
-    return value if value is not None and math.isfinite(value) else None

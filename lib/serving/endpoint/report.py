@@ -6,12 +6,12 @@ import csv
 import io
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from common.text import aligned
-from serving.bench.figures import LatencySummary
+from serving.bench.figures import LatencySummary, finite_document, latency_document
 from serving.bench.machine import ClientHost
 from serving.bench.report import load_in_words, ms
 
@@ -242,12 +242,12 @@ def as_json(session: EndpointSession) -> str:
         "best_load": session.best,
         "notes": list(session.notes),
     }
-    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
+    return json.dumps(finite_document(document), indent=1, allow_nan=False) + "\n"
 
 
 def _point(point: EndpointPoint) -> dict[str, Any]:
-    latencies = {name: _named(getattr(point.latencies, name)) for name in LATENCIES}
-    named = {"latencies": latencies, "late": _named(point.late)}
+    latencies = {name: latency_document(getattr(point.latencies, name)) for name in LATENCIES}
+    named = {"latencies": latencies, "late": latency_document(point.late)}
     return {**asdict(point), **named, **_rates(point)}
 
 
@@ -263,21 +263,3 @@ def _rates(point: EndpointPoint) -> dict[str, float | None]:
         "joules_per_token": point.token_energy,
     }
     return rates if point.tokens.requests else dict.fromkeys(rates)
-
-
-def _named(summary: LatencySummary | None) -> dict[str, Any] | None:
-    if summary is None:
-        return None
-    tail = {f"p{at:g}": value for at, value in summary.percentiles}
-    return {"count": summary.count, "mean": summary.mean, "std": summary.std, "min": summary.min,
-            **tail, "max": summary.max, "unit": "ms"}  # fmt: skip
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return figures.finite(value)
-    if isinstance(value, Mapping):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(inner) for inner in value]
-    return value
