@@ -196,6 +196,22 @@ def internal(problem: BaseException) -> Error:
     )
 
 
+def invalid_syntax(code: str, path: str, form: str, problem: Exception) -> Error:
+    """Return the error for a file of a user that is not valid ``form``, such as YAML.
+
+    ``problem`` is that of the parser; where it knows the line and the column, both are named.
+    """
+    if isinstance(problem, UnicodeDecodeError):
+        form = "UTF-8 text"
+    mark = getattr(problem, "problem_mark", None)
+    line = mark.line + 1 if mark else getattr(problem, "lineno", 0)
+    column = mark.column + 1 if mark else getattr(problem, "colno", 0)
+    reason = getattr(problem, "problem", "") or getattr(problem, "msg", "") or str(problem)
+    place = f"{path}:{line}:{column}" if line else path
+    todo = f"correct line {line} of it" if line else f"save it as {form}"
+    return Error(code, f"{place}: not valid {form}: {reason}", hint=f"{todo} and try again")
+
+
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The ``count`` names in ``known`` that are closest to ``word``; empty when none is close."""
     import difflib

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from cmbench.errors import Error
+from cmbench.errors import Error, invalid_syntax
 
 FORMAT = 1
 
@@ -95,7 +95,7 @@ def load_record(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)
     except ValueError as problem:
-        raise Error("bad-value", f"{path} is not JSON: {problem}") from problem
+        raise invalid_syntax("bad-value", path, "JSON", problem) from problem
     if not isinstance(data, dict) or "steps" not in data or "run" not in data:
         raise Error("bad-value", f"{path} is not the record of a run")
     if data.get("format") != FORMAT:

@@ -206,7 +206,11 @@ def test_wrong_records_are_refused(app: Lab, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     refused(app.call("replay", artifact=str(tmp_path / "x.json")), "bad-value", "not the record")
     (tmp_path / "x.json").write_text("{")
-    refused(app.call("replay", artifact=str(tmp_path / "x.json")), "bad-value", "not JSON")
+    refused(
+        app.call("replay", artifact=str(tmp_path / "x.json")),
+        "bad-value",
+        "x.json:1:2: not valid JSON",
+    )
 
 
 # ---------------------------------------------------------------- diff

@@ -308,7 +308,7 @@ def test_a_full_disk_ends_the_sweep_and_nothing_half_made_counts(
         ("request: {tags: a}\naxes: {a: {from: 3, to: 1, step: 1}}", ["before it begins"]),
         ("request: {tags: a}\naxes: {a: '__import__(\"os\")'}", ["is not possible here"]),
         ("request: {tags: a}\naxes: {a: {from: 0, to: .inf, step: 1}}", ["not a number"]),
-        ("a: [", ["not valid YAML"]),
+        ("a: [", ["bad.yaml:2:1: not valid YAML", "next: correct line 2 of it and try again"]),
     ],
 )
 def test_what_is_wrong_is_told_at_once(cm: Cm, world: Path, text: str, told: list[str]) -> None:

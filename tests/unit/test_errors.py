@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from cmbench.errors import Error, visible
+from cmbench.record import load_record
 from common.problems import Hint, shell_word
 from common.text import wrapped
 
@@ -108,3 +110,22 @@ def test_a_command_is_never_parted_wherever_it_stands(command: str, end: str) ->
 def test_a_line_after_a_colon_is_a_command_whatever_it_is() -> None:
     command = f"neuron-ls --json {'--more ' * 15}end"
     assert f" {command}" in Error("bad-value", "no", hint=f"see:\n{command}").render()
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "hint"),
+    [
+        (b'{\n "run": }', ":2:9: not valid JSON", "correct line 2 of it and try again"),
+        (b"\xff", ": not valid UTF-8 text", "save it as UTF-8 text and try again"),
+    ],
+)
+def test_a_file_with_a_fault_names_its_line_and_what_to_do(
+    tmp_path: Path, content: bytes, place: str, hint: str
+) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(content)
+    with pytest.raises(Error) as caught:
+        load_record(str(path))
+    assert caught.value.code == "bad-value"
+    assert caught.value.message.startswith(f"{path}{place}: ")
+    assert str(caught.value.hint) == hint

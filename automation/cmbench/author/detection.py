@@ -86,7 +86,8 @@ def read_cases(directory: str) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-        raise Error("bad-value", f"{path}: the file is not a list of cases")
+        hint = "begin each case with `- ` at the start of its line"
+        raise Error("bad-value", f"{path}: the file is not a list of cases", hint=hint)
     for case in cases:
         for key in case:
             if key not in CASE_KEYS:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cmbench.errors import Error, did_you_mean
+from cmbench.errors import Error, did_you_mean, invalid_syntax
 from cmbench.format.dialect import CM, Dialect
 from cmbench.format.model import (
     PHASES,
@@ -190,10 +190,7 @@ def load_yaml(text: str, source: str, loader: Any = None) -> Any:
     except RecursionError:
         raise too_deep(source) from None
     except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        reason = getattr(problem, "problem", "") or str(problem)
-        raise Error("bad-meta", f"{place}: not valid YAML: {reason}") from None
+        raise invalid_syntax("bad-meta", source, "YAML", problem) from None
 
 
 def meta_file(directory: str) -> str | None:
@@ -221,7 +218,7 @@ def read_meta(directory: str) -> dict[str, Any]:
             with open(path, encoding="utf-8") as stream:
                 text = stream.read()
         except UnicodeDecodeError as problem:
-            raise Error("bad-meta", f"{path}: not UTF-8 text: {problem}") from None
+            raise invalid_syntax("bad-meta", path, "YAML", problem) from None
         data = _parse(text, path)
         if not isinstance(data, dict):
             raise Error("bad-meta", f"{path}: the file is not a mapping of keys")
@@ -241,7 +238,7 @@ def _parse(text: str, path: str) -> Any:
     except RecursionError:
         raise too_deep(path) from None
     except ValueError as problem:
-        raise Error("bad-meta", f"{path}: not valid JSON: {problem}") from None
+        raise invalid_syntax("bad-meta", path, "JSON", problem) from None
 
 
 def check(meta: Mapping[str, Any]) -> list[Diagnostic]:

@@ -28,7 +28,8 @@ def bounded(data: Any, source: str) -> Any:
         for value in outer:
             level += value.values() if isinstance(value, dict) else value
             if len(level) > left:
-                raise Error("bad-meta", f"{source}: aliases expand to more than {_LARGEST} values")
+                text = f"{source}: aliases expand to more than {_LARGEST} values"
+                raise Error("bad-meta", text, hint="write out what the aliases (*NAME) repeat")
         left -= len(level)
     raise too_deep(source)
 
@@ -46,4 +47,5 @@ def refuse_deep(events: Iterable[Any], source: str) -> None:
 
 def too_deep(source: str) -> Error:
     """Return the error for data that is nested too deep."""
-    return Error("bad-meta", f"{source}: nested more than {_DEEPEST} levels deep, or in itself")
+    text = f"{source}: nested more than {_DEEPEST} levels deep, or in itself"
+    return Error("bad-meta", text, hint="write it in fewer levels")

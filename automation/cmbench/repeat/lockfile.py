@@ -302,13 +302,18 @@ def write_lock(path: str, data: Mapping[str, Any]) -> None:
 # ---------------------------------------------------------------- reading and checking
 
 
+_ANOTHER = "name another file, or remove it: the next run writes a new one"
+
+
 def read_lock(path: str) -> Lock:
     """Return the lock at ``path``; raises ``bad-value`` if it is not one."""
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)
     except ValueError as problem:
-        raise Error("bad-value", f"{path} is not a lock file: {problem}") from problem
+        raise Error(
+            "bad-value", f"{path} is not a lock file: {problem}", hint=_ANOTHER
+        ) from problem
     try:
         if data["format"] == FORMAT:
             return lock_from(data, path)
@@ -317,7 +322,7 @@ def read_lock(path: str) -> Lock:
     raise Error(
         "bad-value",
         f"{path} is not a lock file of this version of cmbench",
-        hint="name another file, or remove it: the next run writes a new one",
+        hint=_ANOTHER,
     )
 
 

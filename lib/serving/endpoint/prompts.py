@@ -88,14 +88,16 @@ def _entries_of_list(path: Path, text: str) -> list[tuple[int, Any]]:
     try:
         return list(enumerate(json.loads(text), 1))
     except ValueError as error:
-        raise bad_value(f"{path} is not JSON: {error}") from error
+        hint = "correct the file there, or write one prompt a line"
+        raise bad_value(f"{path} is not JSON: {error}", hint=hint) from error
 
 
 def _entry(path: Path, number: int, line: str) -> tuple[int, Any]:
     try:
         return number, json.loads(line)
     except ValueError as error:
-        raise bad_value(f"{path}, line {number}, is not JSON: {error}") from error
+        hint = 'a line is such as {"prompt": "Why?"}'
+        raise bad_value(f"{path}, line {number}, is not JSON: {error}", hint=hint) from error
 
 
 def _prompt(path: Path, number: int, entry: Any, most: int) -> EndpointPrompt:
