@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 
@@ -63,6 +64,7 @@ def _default_codes(function: ast.FunctionDef) -> Iterator[str]:
             yield from _strings(value)
 
 
+@functools.cache
 def codes_in_sources() -> dict[str, list[str]]:
     """Code to the places that raise it."""
     found: dict[str, list[str]] = {}
