@@ -100,6 +100,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> EndpointFau
         hint = "name that server, if it is yours, with --url=http://HOST:PORT/v1"
     elif wait := headers.get("retry-after", "") if status in (429, 503) else "":
         hint = f"the server asks to wait {wait + ' s' if wait.isdigit() else 'until ' + wait}"
+        message = f"{message or 'no reason'} (Retry-After: {wait[:40]})"
     elif status == 400 and "context" in message.lower():
         hint = "fewer --input_tokens or --output_tokens, or a larger context of the server"
     return EndpointFault(f"status-{status}", f"HTTP {status}: {message or 'no reason'}", hint)

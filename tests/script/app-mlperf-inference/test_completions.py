@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -89,6 +90,8 @@ class Handler(BaseHTTPRequestHandler):
         for part in parts:
             self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             self.wfile.flush()
+        if request["prompt"][-1] == 28:
+            time.sleep(1)
         if request["prompt"][-1] == 13:
             self.close_connection = True
             return
@@ -110,6 +113,7 @@ class Handler(BaseHTTPRequestHandler):
             kinds = {
                 10: [choice(7), choice(8, 9), choice(END, finish="stop"), counts(2, 4), DONE],
                 12: [choice(END, finish="stop"), DONE],
+                14: 503,
                 16: [sse({"choices": [{"text": "a"}]}), FINISH, DONE],
                 17: [choice(7), choice(8, finish="stop")],
                 18: [choice(7), choice(8), DONE],
@@ -122,6 +126,7 @@ class Handler(BaseHTTPRequestHandler):
                 25: [choice(7), choice(8), FINISH, choice(9), DONE],
                 26: [choice(7), choice(8), FINISH, b'data: {"choi'],
                 27: 401,
+                28: [choice(7), choice(8)],
             }
         parts = kinds[request["prompt"][-1]]
         if request["stream"] or isinstance(parts, int):
@@ -285,6 +290,7 @@ def test_a_server_of_somebody_else_is_asked_by_numbers(served: ThreadingHTTPServ
         (25, "tokens came after the answer was finished"),
         (26, "the stream ends within an event"),
         (27, r"HTTP 401: Loading model for Bearer \*\*\*$"),
+        (14, r"HTTP 503: Loading model .*\(Retry-After: 7\)"),
     ],
 )
 def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
@@ -294,6 +300,12 @@ def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
     with pytest.raises(HarnessError, match=text) as caught:
         answered(remote(served), kind)
     assert caught.value.hint or kind == 17
+
+
+def test_a_server_that_stalls_is_an_error_after_the_timeout(served: ThreadingHTTPServer) -> None:
+    with pytest.raises(HarnessError, match=r"within 0\.2 s") as caught:
+        answered(remote(served, timeout="0.2"), 28)
+    assert caught.value.hint == "--backend_options=timeout=SECONDS"
 
 
 def test_a_server_must_be_named_and_so_must_one_of_its_models(

@@ -346,7 +346,7 @@ def test_a_bad_stream_is_counted_and_measures_nothing(
     ("settings", "words"),
     [
         ({"status": 429, "head": {"retry-after": "7"}, "plain": b'{"error": "slow down"}'},
-         "(status-429) HTTP 429: slow down|wait 7 s"),
+         "(status-429) HTTP 429: slow down (Retry-After: 7)|wait 7 s"),
         ({"status": 503, "plain": b"loading"}, "(status-503) HTTP 503: loading"),
         ({"status": 401, "plain": b'{"error": {"message": "no key"}}'}, "no key|--api_key_env"),
         ({"status": 404, "plain": b"not here"}, "HTTP 404|does the URL end in /v1"),

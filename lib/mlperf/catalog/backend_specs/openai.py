@@ -15,6 +15,7 @@ SPECS = (
                 "", "the variable that holds the key (OPENAI_API_KEY if it is set)"
             ),
             "api_key_file": Option("", "a file that holds the key, instead of a variable"),
+            "timeout": Option(600.0, "the longest that an answer may take, in seconds"),
             "model": Option("", "its name there, where the server has several models"),
         },
     ),

@@ -20,7 +20,7 @@ from serving.endpoint.faults import EndpointFault
 from ..errors import HarnessError
 from ..settings import GraphSpec, Setup
 from .base import Backend, Layout
-from .completions import ANSWER_S, CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
 
 KEY_HINT = (
     f"put it into the environment as {keys.KEY}, or name another variable or a file: "
@@ -39,6 +39,7 @@ LOG_HINT = (
 )
 HINTS = {
     "": LOG_HINT,
+    "timeout": "--backend_options=timeout=SECONDS",
     "refused": URL_HINT,
     "tls": URL_HINT,
     "status-401": KEY_HINT,
@@ -108,7 +109,8 @@ class OpenAi(Backend):
             *(str(self._address), "/completions", TOKENS, b"data: [DONE]"),
             *(body, NO_TOKENS, check, HINTS),
         )
-        return [CompletionClient(self._connection(ANSWER_S), route, stops) for _ in range(workers)]
+        timeout = float(self.setup.options["timeout"])
+        return [CompletionClient(self._connection(timeout), route, stops) for _ in range(workers)]
 
     def versions(self) -> dict[str, str]:
         """There is no library behind it; the server's is not known."""
