@@ -82,6 +82,14 @@ class Option:
         return converted
 
 
+DEVICES = Option(
+    "",
+    "numbers of GPUs that share the samples, with commas between, or all; 0 without",
+    key="CM_MLPERF_DEVICES",
+)
+"""Of backends that have workers on several GPUs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendCapabilities:
     """What a backend opens and computes, and what that needs.

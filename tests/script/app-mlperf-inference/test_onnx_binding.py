@@ -11,9 +11,10 @@ import pytest
 
 import benchmark_forms as forms
 import benchmark_lab as lab
+from cuda_lab import library
 from mlperf import catalog
 from mlperf.harness import records
-from mlperf.harness.backends import onnx_binding, onnx_runtime
+from mlperf.harness.backends import cuda_driver, onnx_binding, onnx_runtime
 from mlperf.harness.backends import registry as backends
 from mlperf.harness.backends.onnx_binding import BoundPredictor
 from mlperf.harness.errors import HarnessError
@@ -191,7 +192,7 @@ class Cuda:
         monkeypatch.setattr(onnx_runtime, "load_cuda", lambda: None)
 
 
-def cuda(**options: bool) -> Any:
+def cuda(**options: bool | str) -> Any:
     return backends.create("onnxruntime", "cuda", "float32", options)
 
 
@@ -207,6 +208,38 @@ def test_a_gpu_has_sessions_of_its_own_and_exact_products(
     assert backend.computed_by() == ({"float32 products": "TF32"} if tf32 else {})
     assert (backend.layouts(16), backend.stream_threads(16)) == ([(1, 1), (2, 1)], (1,))
     assert not backend.prepares
+
+
+def test_several_gpus_have_sessions_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Cuda(monkeypatch)
+    monkeypatch.setattr(cuda_driver, "gpu_names", lambda: ["H200"] * 3)
+    backend, graph = cuda(devices="2,1"), tiny(RESNET)
+    team = backend.open(graph, ["ArgMax:0"], 3, 1)
+    assert [one._number for one in team] == [2, 1, 2]
+    assert [switches["device_id"] for switches in recorded.requested] == ["2", "1", "2"]
+    assert [backend.place_of(n) for n in range(3)] == ["cuda:2", "cuda:1", "cuda:2"]
+    assert backend.layouts(16) == [(2, 1), (4, 1)]
+    assert cuda(devices="all").layouts(16) == [(3, 1), (6, 1)]
+    with pytest.raises(HarnessError, match="3 is no GPU here; there are 0 to 2"):
+        cuda(devices="0,3")
+
+
+def test_gpus_are_listed_by_the_driver(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="the GPUs cannot be listed"):
+        cuda_driver.gpu_names("libnone.so.1")
+    functions = {
+        "int cuInit(unsigned flags)": "return 0;",
+        "int cuDeviceGetCount(int *count)": "*count = 2; return 0;",
+        "int cuDeviceGet(int *device, int number)": "*device = number; return 0;",
+        "int cuDeviceGetName(char *name, int size, int device)": (
+            "name[0] = 'A' + device; name[1] = 0; return 0;"
+        ),
+    }
+    assert cuda_driver.gpu_names(str(library(tmp_path / "libcuda.so.1", functions))) == ["A", "B"]
+    functions["int cuInit(unsigned flags)"] = "return 100;"
+    other = library(tmp_path / "none/libcuda.so.1", functions)
+    with pytest.raises(HarnessError, match="answers with 100"):
+        cuda_driver.gpu_names(str(other))
 
 
 def test_a_model_that_cannot_be_captured_goes_without_graphs_and_says_so(

@@ -74,7 +74,7 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
 @pytest.mark.parametrize(
     ("backend", "device", "named", "hint"),
     [
-        ("onnxruntime", "cuda", "0,1", "use --backend=pytorch"),
+        ("tensorrt", "cuda", "0,1", "use --backend=pytorch or onnxruntime"),
         ("pytorch", "cpu", "0,1", "a node for each GPU"),
         ("pytorch", "cuda", "MIG-5f1d,MIG-6a2e", "a process sees one"),
         ("pytorch", "cuda", "0,,1", "CUDA_VISIBLE_DEVICES=GPU-UUID"),
@@ -89,11 +89,12 @@ def test_samples_are_shared_out_over_numbers_of_gpus_alone(
     assert hint in caught.value.hint
 
 
-def test_several_gpus_are_an_option_of_pytorch() -> None:
-    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "pytorch"}
+@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
+def test_several_gpus_are_an_option_of_a_backend(backend: str) -> None:
+    env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": backend}
     several = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_DEVICES": "0,1"}
     customize.check_devices(several)
-    options = catalog.run_inputs.options(several, catalog.backend("pytorch"))
+    options = catalog.run_inputs.options(several, catalog.backend(backend))
     assert options == {"devices": "0,1"}
 
 

@@ -1,6 +1,6 @@
 """ONNX Runtime."""
 
-from ..backend import BackendSpec, ConvertedGpuFormat, Option, Package
+from ..backend import DEVICES, BackendSpec, ConvertedGpuFormat, Option, Package
 
 ONNXRUNTIME = BackendSpec(
     name="onnxruntime",
@@ -14,6 +14,7 @@ ONNXRUNTIME = BackendSpec(
         Package("onnx", (), "cuda"),
     ),
     options={
+        "devices": DEVICES,
         "graphs": Option(False, "whether a GPU's work on shapes that come again is captured"),
         "tf32": Option(False, "whether a GPU multiplies float32 in TF32, with 10 bits"),
     },

@@ -1,6 +1,6 @@
 """PyTorch, on models that are turned from ONNX."""
 
-from ..backend import BackendSpec, GpuFormat, Option, Package
+from ..backend import DEVICES, BackendSpec, GpuFormat, Option, Package
 
 SPECS = (
     BackendSpec(
@@ -26,11 +26,7 @@ SPECS = (
             "compile_s": Option(
                 120, "seconds that torch.compile may take in a process on a GPU, 0 for none"
             ),
-            "devices": Option(
-                "",
-                "numbers of GPUs that share the samples, with commas between, or all; 0 without",
-                key="CM_MLPERF_DEVICES",
-            ),
+            "devices": DEVICES,
             "tf32": Option(False, "whether a GPU multiplies float32 in TF32, with 10 bits"),
         },
     ),

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import HarnessError
 from ..jobs import DeviceTime
 from .base import Array, Feeds, Layout, Predictor
 
@@ -48,6 +49,27 @@ def layouts(most: int, workers: int | None = None, gpus: int = 1) -> list[Layout
     """Return lanes side by side, up to ``most`` on a GPU, or as many as were requested."""
     counts = [workers] if workers else range(gpus, gpus * most + 1, gpus)
     return [(count, 1) for count in counts]
+
+
+def gpu_numbers(named: str, count: Callable[[], int]) -> tuple[int, ...]:
+    """Return the GPUs that ``--devices`` names; the first where it is empty.
+
+    Raises HarnessError for one that is not there. Numbers are those of the GPUs that are visible.
+    """
+    words = [word.strip() for word in named.split(",") if word.strip()]
+    if not words:
+        return (0,)
+    visible = count()
+    if words == ["all"]:
+        return tuple(range(visible))
+    unknown = [word for word in words if not word.isdigit() or int(word) >= visible]
+    if unknown:
+        last = f"0 to {visible - 1}" if visible else "none"
+        text = f"--devices={named}: {unknown[0]} is no GPU here; there are {last}"
+        raise HarnessError(
+            text, "compare it with `nvidia-smi -L`, `amd-smi list` or `xpu-smi discovery`"
+        )
+    return tuple(dict.fromkeys(map(int, words)))
 
 
 class CudaDevice(Protocol):

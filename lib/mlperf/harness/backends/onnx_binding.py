@@ -21,18 +21,24 @@ GRAPH, NO_GRAPH = "gpu_graph_id", -1
 
 
 class BoundPredictor(Predictor):
-    """Calls a session of its own with inputs that lie on ``device`` before it computes.
+    """Calls a session of its own with inputs that lie on ``device`` by its ``number``.
 
     With a ``gate`` the work on a shape that is met while that is open is captured: ONNX Runtime
     does so in the first calls under a number, and needs the same addresses in all of them.
     """
 
     def __init__(
-        self, session: Any, outputs: Sequence[str], device: str, gate: CaptureGate | None = None
+        self,
+        session: Any,
+        outputs: Sequence[str],
+        device: str,
+        gate: CaptureGate | None = None,
+        number: int = 0,
     ) -> None:
         self._session = session
         self._outputs = list(outputs)
         self._device = device
+        self._number = number
         self._graphs = CapturedGraphs(gate)
         self._numbers = itertools.count(1)
         self._free = _options(NO_GRAPH)
@@ -59,7 +65,7 @@ class BoundPredictor(Predictor):
             kept.memory.update_inplace(array)
             binding.bind_ortvalue_input(name, kept.memory)
         for name in self._outputs:
-            binding.bind_output(name, self._device)
+            binding.bind_output(name, self._device, self._number)
         self._session.run_with_iobinding(binding, self._free)
         answers: list[Array] = binding.copy_outputs_to_cpu()
         return answers
@@ -100,7 +106,7 @@ class BoundPredictor(Predictor):
 
     def _tensor(self, array: Array) -> LaneTensor:
         """Return a copy of an array in the memory of the device."""
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self._device, 0)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self._device, self._number)
         return LaneTensor(array.dtype, array.shape, value)
 
 

@@ -15,7 +15,7 @@ import onnxruntime
 from ..engines import half
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from . import lanes
+from . import cuda_driver, lanes
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 from .lanes import CaptureGate
 from .onnx_binding import BoundPredictor
@@ -57,6 +57,8 @@ class OnnxRuntime(Backend):
         super().__init__(setup)
         self._provider = PROVIDERS[setup.device]
         self._on_gpu = setup.device != "cpu"
+        named = str(setup.options.get("devices", "")) if self._on_gpu else ""
+        self._numbers = lanes.gpu_numbers(named, lambda: len(cuda_driver.gpu_names()))
         if self._on_gpu:
             load_cuda()
         self._gate = CaptureGate()
@@ -85,7 +87,7 @@ class OnnxRuntime(Backend):
         On a GPU every worker has a session, which has a stream of its own.
         """
         count = workers if threads > 1 or self._on_gpu else 1
-        sessions = [self._session(graph.path, threads) for _ in range(count)]
+        sessions = [self._session(graph.path, threads, self._number(n)) for n in range(count)]
         wanted = [t for t in graph.outputs if t.name in outputs]
         check_signature("input", graph.inputs, _tensors(sessions[0].get_inputs()))
         check_signature("output", wanted, _tensors(sessions[0].get_outputs()))
@@ -98,7 +100,18 @@ class OnnxRuntime(Backend):
     ) -> list[BoundPredictor]:
         """Return a predictor for every session, whose tensors lie on ``device``."""
         gate = self._gate if self.prepares and not self._gate.failure else None
-        return [BoundPredictor(session, outputs, device, gate) for session in sessions]
+        return [
+            BoundPredictor(session, outputs, device, gate, self._number(n))
+            for n, session in enumerate(sessions)
+        ]
+
+    def _number(self, worker: int) -> int:
+        """Return the GPU of a worker: those of ``--devices`` in turn."""
+        return self._numbers[worker % len(self._numbers)]
+
+    def place_of(self, worker: int) -> str:
+        """See ``base.Backend``."""
+        return f"{self.setup.device}:{self._number(worker)}" if len(self._numbers) > 1 else ""
 
     def preparing(self) -> AbstractContextManager[None]:
         """See ``base.Backend``."""
@@ -114,7 +127,7 @@ class OnnxRuntime(Backend):
     ) -> list[Layout]:
         """See ``base.Backend``: on a GPU sessions side by side, whatever the cores."""
         if self._on_gpu:
-            return lanes.layouts(SESSIONS, workers)
+            return lanes.layouts(SESSIONS, workers, len(self._numbers))
         return super().layouts(cores, workers, threads)
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
@@ -125,19 +138,19 @@ class OnnxRuntime(Backend):
         """See ``base.Backend``: on a GPU the weights are on the device."""
         return 0 if self._on_gpu else super().copies(workers, threads)
 
-    def _session(self, path: str, threads: int) -> Any:
+    def _session(self, path: str, threads: int, number: int = 0) -> Any:
         """Return a session; one that cannot capture graphs goes without them, and says so."""
         try:
-            return self._checked(path, threads)
+            return self._checked(path, threads, number)
         except HarnessError as error:
             if not self.prepares or self._gate.failure:
                 raise
             self._gate.failure = str(error)
-            return self._checked(path, threads)
+            return self._checked(path, threads, number)
 
-    def _checked(self, path: str, threads: int) -> Any:
+    def _checked(self, path: str, threads: int, number: int) -> Any:
         try:
-            session = self._lean(path, threads)
+            session = self._lean(path, threads, number)
         except Exception as error:  # onnxruntime raises its own C++ exceptions without a base
             reason = str(error).strip().splitlines()[0]
             text = f"onnxruntime cannot open {path}: {reason}"
@@ -151,26 +164,29 @@ class OnnxRuntime(Backend):
             )
         return session
 
-    def _lean(self, path: str, threads: int) -> Any:
+    def _lean(self, path: str, threads: int, number: int) -> Any:
         """A session whose weights are mapped; by the whole file where that cannot be done."""
+        providers = self._providers(number)
         try:
             graph = graph_alone(Path(path))
             options = _options(threads)
             options.add_session_config_entry(WEIGHTS_FOLDER, str(ROOT))
-            return onnxruntime.InferenceSession(graph, options, providers=self._providers())
+            return onnxruntime.InferenceSession(graph, options, providers=providers)
         except Exception:  # no such model, or an onnxruntime before 1.23
             # Without the folder: with it, 1.29 looks for the weights of a link nowhere else.
-            providers = self._providers()
             return onnxruntime.InferenceSession(path, _options(threads), providers=providers)
 
-    def _providers(self) -> list[Any]:
+    def _providers(self, number: int) -> list[Any]:
+        """Return the provider of a session, on a GPU with its options."""
         if not self._on_gpu:
             return [self._provider]
         with_graphs = self.prepares and not self._gate.failure
         switches = {"enable_cuda_graph": with_graphs}
         if tuple(map(int, str(onnxruntime.__version__).split(".")[:2])) >= KNOWS_TF32:
             switches["use_tf32"] = self._tf32
-        return [(self._provider, {name: str(int(on)) for name, on in switches.items()})]
+        texts = {name: str(int(on)) for name, on in switches.items()}
+        own = {"device_id": str(number)} if number else {}
+        return [(self._provider, {**own, **texts})]
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""

@@ -10,6 +10,7 @@ import torch
 
 from ..errors import HarnessError
 from .base import Array
+from .lanes import gpu_numbers
 
 
 class TorchDevice:
@@ -113,24 +114,11 @@ def kind(device: str) -> str:
 
 
 def numbers(device: str, named: str) -> tuple[int, ...]:
-    """Return the GPUs that ``--devices`` names; the first where it is empty.
-
-    Raises HarnessError for one that is not there. Numbers are those of the GPUs that are visible.
-    """
-    words = [word.strip() for word in named.split(",") if word.strip()]
-    if not words or device == "cpu":
+    """Return the GPUs that ``--devices`` names, see ``lanes.gpu_numbers``; 0 on the CPU."""
+    if device == "cpu":
         return (0,)
-    count = int(torch.xpu.device_count() if device == "xpu" else torch.cuda.device_count())
-    if words == ["all"]:
-        return tuple(range(count))
-    unknown = [word for word in words if not word.isdigit() or int(word) >= count]
-    if unknown:
-        last = f"0 to {count - 1}" if count else "none"
-        text = f"--devices={named}: {unknown[0]} is no GPU here; there are {last}"
-        raise HarnessError(
-            text, "compare it with `nvidia-smi -L`, `amd-smi list` or `xpu-smi discovery`"
-        )
-    return tuple(dict.fromkeys(map(int, words)))
+    module = torch.xpu if device == "xpu" else torch.cuda
+    return gpu_numbers(named, lambda: int(module.device_count()))
 
 
 def multiply_float32(tf32: bool) -> None:
