@@ -17,6 +17,8 @@ import pytest
 import benchmark_lab  # noqa: F401  # finds the packages
 from common.problems import Problem
 from mlperf.catalog import Scenario
+from mlperf.harness.measuring.gpu import GpuReading, GpuSummary
+from mlperf.harness.measuring.gpu_log import GpuLog
 from mlperf.harness.reporting import course, history
 from mlperf.harness.reporting import page as report_page
 from mlperf.pages import charts, render, scatter
@@ -147,6 +149,29 @@ def test_what_the_machine_did_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> 
     drawn = {title: (unit, chart) for title, unit, chart in report_page._machine(mine)}
     assert set(drawn) == {"CPU over time", "Memory in use over time"}
     assert drawn["CPU over time"][1].series == ["all", "others"]
+
+
+def test_gpus_are_drawn_over_time_as_far_as_they_are_read(tmp_path: Path) -> None:
+    log = GpuLog()
+    for key in ("0", "1"):
+        log.know(key, GpuSummary(f"GPU-{key}", "NVIDIA H200"))
+        for at in range(40):
+            clock = 1980 - 12 * (at > 10) * (at % 5)
+            busy = None if key == "1" else 0.97
+            log.add(key, GpuReading(100.0 + at, clock, 50 + at / 4, 640, 1 << 30, busy))
+    rows = [[2 * at, 0.2, 0.0, 0, 0] for at in range(20)]
+    course = {"rows": rows, "gpus": log.course(100.0, 20)}
+    (tmp_path / "machine.json").write_text(json.dumps(course), encoding="utf-8")
+    drawn = {
+        title: (note, chart) for title, note, chart in report_page._machine(run(tmp_path, 1.0, ""))
+    }
+    kinds = ("clock", "power", "temperature", "busy")
+    assert [*drawn] == [*(f"GPU {kind} over time" for kind in kinds), "CPU over time"]
+    assert drawn["GPU clock over time"][1].series == ["GPU 0", "GPU 1"]
+    assert drawn["GPU busy over time"][1].series == ["GPU 0"]
+    assert drawn["GPU power over time"][0] == "W, NVIDIA H200"
+    assert len(course["gpus"][0]["rows"]) == 20
+    assert course["gpus"][0]["rows"][1] == [2.0, 1980, 640, 50.5, 0.97]
 
 
 def plane(log: bool = False) -> charts.Chart:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from .energy import Span
 from .gpu import GpuSummary
@@ -79,6 +79,10 @@ class GpuWatch:
         self._source.close()
         self._thread.join(PATIENCE_S)
         return self._log.summed(span)
+
+    def course(self, began_s: float, most: int) -> list[dict[str, Any]]:
+        """Return the readings over time, see ``GpuLog.course``."""
+        return self._log.course(began_s, most)
 
     @property
     def missing(self) -> str:

@@ -12,7 +12,7 @@ from .. import host
 from ..jobs import RunEnergy
 from ..records import WHEN_GIVEN
 from ..wording import cores_in_words
-from . import contention, energy, gpu, gpu_watch
+from . import contention, energy, gpu, gpu_log, gpu_watch
 from .contention import CpuContention
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -127,7 +127,12 @@ class Monitor:
     def course(self) -> dict[str, Any]:
         """Return the sampled values, for charts; 0 where unreadable."""
         step = max(1, len(self._course) // LARGEST_COURSE)
-        return {"columns": COURSE, "rows": [[round(v, 4) for v in r] for r in self._course[::step]]}
+        rows = [[round(value, 4) for value in row] for row in self._course[::step]]
+        whole = {"columns": COURSE, "rows": rows}
+        if self._gpus is None:
+            return whole
+        gpus = self._gpus.course(self._began, LARGEST_COURSE)
+        return {**whole, "gpu_columns": gpu_log.COLUMNS, "gpus": gpus}
 
     def finish(self, span: energy.Span | None = None) -> Telemetry:
         """Return everything that was seen, with the warnings that follow from it.

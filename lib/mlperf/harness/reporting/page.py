@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from mlperf.catalog import SERVER
@@ -34,6 +35,8 @@ TEMPLATE = Path(__file__).with_name("page.html")
 EARLIER = 30
 # A line over time needs so many points.
 LEAST_ROWS = 3
+# By column of a row of readings: its name, its unit, and the factor to that.
+GPU_CHARTS = (("clock", "MHz", 1), ("power", "W", 1), ("temperature", "C", 1), ("busy", "%", 100))
 # So many earlier runs are set beside this one in figures.
 COMPARED = 5
 
@@ -251,9 +254,11 @@ def _limit(results: Results, scenario: str) -> charts.Marker | None:
 def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
     """What the machine did while the run lasted."""
     try:
-        rows = records.read_json(Path(run.log_dir).parent / MACHINE)["rows"]
+        document = records.read_json(Path(run.log_dir).parent / MACHINE)
+        rows = document["rows"]
     except (HarnessError, KeyError):
         return
+    yield from _gpus_over_time(document.get("gpus", ()))
     if len(rows) < LEAST_ROWS:
         return
     busy = [
@@ -267,6 +272,24 @@ def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
         points = [(row[0], row[column] / size) for row in rows if row[column]]
         if len(points) >= LEAST_ROWS:
             yield f"{title} over time", unit, charts.lines([("", points)], unit)
+
+
+def _gpus_over_time(
+    gpus: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, str, charts.Chart]]:
+    """Yield a chart for each kind of reading, with a line per GPU."""
+    for column, (title, unit, factor) in enumerate(GPU_CHARTS, 1):
+        series = [
+            (
+                f"GPU {number}" if len(gpus) > 1 else "",
+                [(row[0], factor * row[column]) for row in one["rows"] if row[column] is not None],
+            )
+            for number, one in enumerate(gpus)
+        ]
+        drawn = [(name, points) for name, points in series if len(points) >= LEAST_ROWS]
+        if drawn:
+            names = ", ".join(dict.fromkeys(str(one["name"]) for one in gpus))
+            yield f"GPU {title} over time", f"{unit}, {names}", charts.lines(drawn, unit)
 
 
 def _logs(results: Results, result: ScenarioResult) -> Iterator[tuple[str, str]]:
