@@ -20,6 +20,8 @@ from . import layouts
 from .errors import SubmissionError
 
 MODULE, SINGLE = "submission_checker", "submission_checker_old.py"
+OF_TAGS = ("submission_checker.py", "submission-checker.py")
+"""The single file at the tags of earlier rounds; up to 2.1 it is the second."""
 LONGEST_S = 1800
 ERROR = re.compile(r"\bERROR\]?:?\s*(.*)$|\bWARNING\]?:?\s*(.*accuracy not met.*)$")
 # Lines that only follow from an error before them.
@@ -148,7 +150,7 @@ def home(source: Path) -> Path:
     for folder in (source / "tools" / "submission", source):
         if (folder / MODULE / "main.py").is_file() or (folder / SINGLE).is_file():
             return folder
-        if (folder / "submission_checker.py").is_file():
+        if any((folder / name).is_file() for name in OF_TAGS):
             return folder
     raise SubmissionError(
         f"{source} holds no submission checker",
@@ -199,7 +201,7 @@ def run(
 
 def knows(folder: Path, benchmark_round: str) -> bool:
     """Whether a checker has settings for a round, or hides which ones it has."""
-    places = (folder / MODULE / "constants.py", folder / SINGLE, folder / "submission_checker.py")
+    places = (folder / name for name in (f"{MODULE}/constants.py", SINGLE, *OF_TAGS))
     contents = [
         path.read_text(encoding="utf-8", errors="replace") for path in places if path.is_file()
     ]
@@ -215,7 +217,7 @@ def _checkers(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
     checkers: list[tuple[str, tuple[str, ...]]] = []
     if (folder / MODULE / "main.py").is_file():
         checkers.append((MODULE, ("-m", f"{MODULE}.main")))
-    names = (name for name in (SINGLE, "submission_checker.py") if (folder / name).is_file())
+    names = (name for name in (SINGLE, *OF_TAGS) if (folder / name).is_file())
     return [*checkers, *((name.removesuffix(".py"), (name,)) for name in names)]
 
 

@@ -120,6 +120,16 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "inference"
 
 
+@pytest.mark.parametrize("name", official.OF_TAGS)
+def test_the_checker_of_an_earlier_round_runs_by_its_name(tmp_path: Path, name: str) -> None:
+    lab.put(tmp_path / "inference/tools/submission" / name, REFUSAL)
+    (tmp_path / "tree").mkdir()
+    told = (sys.executable, tmp_path / "inference", tmp_path / "tree", "2.1", tmp_path)
+    (outcome,) = official.run(*told)
+    assert outcome.checker == name.removesuffix(".py")
+    assert [each.rule for each in outcome.complaints] == ["tree.calibration"]
+
+
 def test_all_checkers_of_a_checkout_run_unpatched(source: Path, tmp_path: Path) -> None:
     tree = lab.make(tmp_path / "tree")
     report = tmp_path / "report"
