@@ -1,13 +1,15 @@
 """Random changes to trees of every benchmark: where ours and the official checkers differ.
 
     python tests/compat/random_trees.py CHECKOUT [--round 6.1] [--seed 0] [--count 300] [--show 5]
+    python tests/compat/random_trees.py CHECKOUT --round 5.1 --tree TREE --sites DIVISION/NAME,...
 
-CHECKOUT is a checkout of mlcommons/inference whose modular checker knows the round. Each tree is of
-one benchmark, category and division, as the tests write them; one to two changes are made to it:
-values in logs and descriptions, files lost, emptied or added, folders renamed. The same seed makes
-the same trees. What the official checkers refuse and ours accept is listed and is the exit status;
-what ours refuse alone is counted by rule. A checker that refuses the tree before any change, as the
-older single file does with some benchmarks, has no say about that benchmark.
+CHECKOUT is a checkout of mlcommons/inference whose checker knows the round. Each tree is of one
+benchmark, category and division, as the tests write them; one to two changes are made to it: values
+in logs and descriptions, files lost, emptied or added, folders renamed. With ``--tree``, each tree
+is a site of an accepted tree with one change, also to the files of a power measurement. The same
+seed makes the same trees. What the official checkers refuse and ours accept is listed and is the
+exit status; what ours refuse alone is counted by rule. A checker that refuses the tree before any
+change, as the older single file does with some benchmarks, has no say about that benchmark.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -28,7 +31,7 @@ import import_paths  # noqa: F401  (makes what follows importable)
 import mlperf.catalog as catalog
 import submission_lab as lab
 import submission_mutations as mutations
-from mlperf.submission import checks, official
+from mlperf.submission import checks, layouts, official
 
 CATEGORIES = ("edge", "datacenter", "datacenter,edge")
 DIVISIONS = ("closed", "closed", "closed", "open", "network")
@@ -198,6 +201,28 @@ def moved(chance: random.Random, root: Path) -> str:
     return f"{shown(root, folder)}: renamed to {target.name}"
 
 
+def metered(chance: random.Random, root: Path) -> str:
+    """Another number in a file of a power measurement, or a line less."""
+    found = [path for path in files(root) if path.parent.name in ("power", "ranging")]
+    paths = [path for path in found if path.read_text(errors="replace").strip()]
+    if not paths:
+        return NOTHING
+    path = chance.choice(paths)
+    text = path.read_text(errors="replace")
+    if chance.random() < 0.3:
+        lines = text.splitlines()
+        gone = lines.pop(chance.randrange(len(lines)))
+        path.write_text("\n".join(lines) + "\n")
+        return f"{shown(root, path)}: without {gone[:60]!r}"
+    numbers = list(re.finditer(r"\d+(?:\.\d+)?", text))
+    if not numbers:
+        return NOTHING
+    match = chance.choice(numbers)
+    new = chance.choice(("0", "-1", "x", str(float(match[0]) * 10), str(float(match[0]) / 2)))
+    path.write_text(text[: match.start()] + new + text[match.end() :])
+    return f"{shown(root, path)}: {match[0]} -> {new} behind {text[: match.start()][-30:]!r}"
+
+
 CHANGES: tuple[Change, ...] = (logged, logged, unlogged, described, accurate, lost, more, moved)
 
 
@@ -241,6 +266,27 @@ def trees(
         shutil.rmtree(scratch / f"{turn}")
 
 
+def accepted_trees(
+    checkout: Path, benchmark_round: str, seed: int, count: int, scratch: Path, sites: list[Path]
+) -> Iterator[Differing]:
+    """Make one change to a copy of one of ``sites`` (TREE/DIVISION/NAME); let both sides judge."""
+    chance = random.Random(seed)
+    layout = layouts.of_round(benchmark_round)
+    for turn in range(count):
+        site, told = chance.choice(sites), NOTHING
+        root, report = scratch / f"{turn}" / "tree", scratch / f"{turn}" / "report"
+        report.mkdir(parents=True)
+        name = "/".join(site.parts[-2:])
+        shutil.copytree(site, root / name, symlinks=True)
+        while told == NOTHING:
+            told = chance.choice((*CHANGES, metered, metered))(chance, root)
+        found = checks.check(layouts.SubmissionTree(root, layout))
+        rules = sorted({each.rule for each in found if each.severity in ("error", "nature")})
+        outcomes = official.run(sys.executable, checkout, root, benchmark_round, report)
+        yield Differing(name, (told,), tuple(rules), tuple(outcomes))
+        shutil.rmtree(scratch / f"{turn}")
+
+
 def main() -> int:
     """Print where the two sides differ; the status is how often only the official ones refuse."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -249,12 +295,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--show", type=int, default=0, help="trees that only ours refuse, by rule")
+    parser.add_argument("--tree", type=Path, help="an accepted tree of the round")
+    parser.add_argument("--sites", default="", help="those of --tree to change, DIVISION/NAME,...")
     options = parser.parse_args()
     alone: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="random-trees-") as scratch:
         told = (options.checkout, options.round, options.seed, options.count, Path(scratch))
-        for each in trees(*told):
+        sites = [options.tree / name for name in options.sites.split(",")] if options.tree else []
+        for each in accepted_trees(*told, sites) if sites else trees(*told):
             sides = (
                 "refused" if each.ours else "accepted",
                 "refused" if each.theirs else "accepted",
