@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cmbench.lib.probe import NOT_STARTED, ProbeResult, probe, search_path, which
-from support import LONG_S
+from support import HANG_S, LONG_S
 
 
 def tool(path: Path, text: str, mode: int = 0o755) -> Path:
@@ -69,8 +69,12 @@ def running(pid: int) -> bool:
 
 
 def test_a_child_that_left_the_group_cannot_hold_us(tmp_path: Path) -> None:
-    text = f"echo here; setsid sleep {LONG_S} & echo $! > {tmp_path}/pid; sleep {LONG_S}"
-    path = tool(tmp_path / "leave", text)
+    # Only who has left the group writes its number, and all of it at once.
+    leave = tool(
+        tmp_path / "left",
+        f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid\nexec sleep {LONG_S}",
+    )
+    path = tool(tmp_path / "leave", f"echo here; setsid {leave} & sleep {LONG_S}")
     result = stopped(path)
     assert result.timed_out
     assert result.stdout == "here\n"
@@ -80,14 +84,21 @@ def test_a_child_that_left_the_group_cannot_hold_us(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_takes_the_tool_along(tmp_path: Path) -> None:
-    path = tool(tmp_path / "hang", f"echo $$ > {tmp_path}/pid; exec sleep 300")
+    pid = tmp_path / "pid"
+    path = tool(tmp_path / "hang", f"echo $$ > {pid}; exec sleep {LONG_S}")
     main = threading.get_ident()
-    timer = threading.Timer(0.4, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
+
+    def interrupt() -> None:
+        while not (pid.exists() and pid.read_text().endswith("\n")):
+            time.sleep(0.05)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        probe([path], timeout=60)
-    timer.join()
-    assert not running(int((tmp_path / "pid").read_text()))
+        probe([path], timeout=HANG_S)
+    thread.join()
+    assert not running(int(pid.read_text()))
 
 
 @pytest.mark.parametrize("name", ["/nowhere/tool", "no-such-tool-anywhere", "./tool"])
