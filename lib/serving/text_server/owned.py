@@ -24,6 +24,8 @@ from .settings import TextServerSettings
 
 POLL_S = 0.1
 LAST_LINES = 8
+TRIES = 5
+TAKEN = re.compile(r"port \d+ cannot be used|address already in use", re.IGNORECASE)
 OUT_OF_MEMORY = re.compile(
     r"out of memory|MemoryError|DefaultCPUAllocator: can't allocate|unable to allocate"
     r"|failed to allocate|No available memory for the cache",
@@ -38,17 +40,34 @@ def running(settings: TextServerSettings, folder: Path, timeout_s: float = 600.0
     Raises Problem where it ends itself, or is not ready in ``timeout_s`` seconds.
     """
     require_model(settings)
-    settings = replace(settings, port=_free_port(settings.host))
-    kept = KeeperSettings(settings.command(sys.executable), new_mark(), str(folder))
-    keeper = server.keep(kept)
+    settings, kept, keeper = _started(settings, folder, time.monotonic() + timeout_s)
     try:
-        _wait_ready(settings, kept, keeper, time.monotonic() + timeout_s)
         yield f"http://{settings.host}:{settings.port}/v1"
     finally:
         server.end(kept, keeper)
 
 
-def _free_port(host: str) -> int:
+def _started(
+    settings: TextServerSettings, folder: Path, deadline: float
+) -> tuple[TextServerSettings, KeeperSettings, subprocess.Popen[bytes]]:
+    """Return a server that is ready, with its port; another process may take one before it."""
+    for _ in range(TRIES):
+        settings = replace(settings, port=free_port(settings.host))
+        kept = KeeperSettings(settings.command(sys.executable), new_mark(), str(folder))
+        keeper = server.keep(kept)
+        try:
+            _wait_ready(settings, kept, keeper, deadline)
+        except BaseException as error:
+            server.end(kept, keeper)
+            if not isinstance(error, Problem) or not TAKEN.search(server.read_log(kept)):
+                raise
+        else:
+            return settings, kept, keeper
+    raise Problem("port-taken", f"no free port was found in {TRIES} tries", "try again")
+
+
+def free_port(host: str) -> int:
+    """Return a port that is free now."""
     with socket.socket() as one:
         one.bind((host, 0))
         port: int = one.getsockname()[1]

@@ -30,6 +30,10 @@ def test_its_notes_name_its_traps_and_what_was_not_verified() -> None:
     assert "one request at a time with --slots=1" in notes
     assert "not verified: " in notes
     assert "prompt_cache" not in notes, "it has no such switch"
+    one, several = (TextServerSettings("m", "transformers", slots=count) for count in (1, 4))
+    batching = "--continuous-batching"
+    assert batching in several.server_command("python")
+    assert batching not in one.server_command("python")
     vllm = TextServerSettings("m", "vllm", slots=8)
     assert "8 requests at a time, 4096 tokens each" in "\n".join(vllm.notes())
 

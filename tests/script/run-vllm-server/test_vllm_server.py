@@ -16,9 +16,8 @@ import pytest
 
 from common import python_path
 from common.problems import Problem
-from serving.text_server import refusals
+from serving.text_server import owned, refusals
 from serving.text_server.engines import ENGINES
-from serving.text_server.owned import running
 from serving.text_server.settings import TextServerSettings
 
 # Answers /health, after it has written down what it was called with; or it ends as it is told to.
@@ -28,7 +27,7 @@ import http.server, json, os, sys
 words = sys.argv[1:]
 with open(os.environ["STAND_IN_CALL"], "w") as file:
     keys = ("HF_HUB_OFFLINE", "OMP_NUM_THREADS", "VLLM_NO_USAGE_STATS")
-    json.dump([words, {key: os.environ.get(key) for key in keys}], file)
+    json.dump([words, {key: os.environ.get(key) for key in keys}, os.getpid()], file)
 end = os.environ.get("STAND_IN_END")
 if end:
     print("INFO: loading", flush=True)
@@ -90,23 +89,38 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
              "--dtype=float32", "--generation-config=vllm", "--no-enable-prefix-caching"],
         ),
         (TextServerSettings("", "transformers"), ["--dtype=auto", "--continuous-batching"]),
-        (TextServerSettings("", "transformers", slots=1), ["--dtype=auto"]),
     ],
 )  # fmt: skip
 def test_a_server_is_started_with_its_own_words_and_ends_with_the_block(
     settings: TextServerSettings, words: list[str], model: Path, call: Path, tmp_path: Path
 ) -> None:
     settings = replace(settings, model=str(model), threads=3)
-    with running(settings, tmp_path / "server") as url:
+    with owned.running(settings, tmp_path / "server") as url:
         port = url.rpartition(":")[2].removesuffix("/v1")
-        spoken, environment = json.loads(call.read_text())
+        spoken, environment, process = json.loads(call.read_text())
     assert spoken == ["serve", str(model), "--host=127.0.0.1", f"--port={port}", *words]
     assert (environment["HF_HUB_OFFLINE"], environment["OMP_NUM_THREADS"]) == ("1", "3")
     assert environment["VLLM_NO_USAGE_STATS"] == ("1" if settings.engine == "vllm" else None)
-    with socket.socket() as one:
-        assert one.connect_ex(("127.0.0.1", int(port))) != 0
+    assert not Path(f"/proc/{process}").exists()
     log = (tmp_path / "server" / "server.log").read_text()
     assert all(f"note: {note}" in log for note in settings.notes())
+
+
+def test_a_port_that_another_process_takes_meanwhile_is_not_the_end(
+    model: Path, call: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = TextServerSettings(str(model), "vllm")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        taken_port = taken.getsockname()[1]
+        chosen, free_port = [taken_port], owned.free_port
+        monkeypatch.setattr(
+            owned, "free_port", lambda host: chosen.pop() if chosen else free_port(host)
+        )
+        with owned.running(settings, tmp_path / "server") as url:
+            assert str(taken_port) not in url
+    assert call.is_file()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +137,10 @@ def test_a_server_that_dies_at_the_start_says_its_own_cause(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("STAND_IN_END", end)
     settings = TextServerSettings(str(model), "vllm")
-    with pytest.raises(Problem, match=message) as caught, running(settings, tmp_path / "server"):
+    with (
+        pytest.raises(Problem, match=message) as caught,
+        owned.running(settings, tmp_path / "server"),
+    ):
         pass
     assert call.is_file()
     assert (caught.value.code, hint in caught.value.hint) == ("server-failed", True)
@@ -144,7 +161,7 @@ def test_a_missing_package_is_named_before_a_server_starts(
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
 def test_what_a_program_refuses_is_the_failure_of_its_owner(model: Path, tmp_path: Path) -> None:
     settings = TextServerSettings(str(model), "vllm")
-    with pytest.raises(Problem) as caught, running(settings, tmp_path / "server"):
+    with pytest.raises(Problem) as caught, owned.running(settings, tmp_path / "server"):
         pass
     assert "install vllm there" in caught.value.hint
     assert any("this Python has no vllm" in line for line in caught.value.context)
