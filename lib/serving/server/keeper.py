@@ -98,7 +98,7 @@ def _finish(kept: KeeperSettings, but: set[int]) -> None:
     for command in (*kept.finish, *(kept.orphaned if gone else ())):
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, timeout=FINISH_S, check=False)
-    remains.end(kept.mark, but)
+    remains.end(kept.mark, but, os.getsid(0))
 
 
 if __name__ == "__main__":

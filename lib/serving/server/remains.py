@@ -17,10 +17,25 @@ SHARED = Path("/dev/shm")
 STUB = "triton_python_b"
 
 
-def processes(mark: str, but: Collection[int] = ()) -> list[int]:
-    """Pids of the processes that were started under ``mark``, as far as the user may see them."""
+def processes(mark: str, but: Collection[int] = (), session: int = 0) -> list[int]:
+    """Pids of the processes that were started under ``mark``, as far as the user may see them.
+
+    Those of ``session``, if there is one, are too: a process that renames itself, as vLLM's do,
+    overwrites its environment.
+    """
     wanted = f"{KEY}={mark}".encode()
-    return [pid for pid, words in _environments() if pid not in but and wanted in words]
+    return [
+        pid
+        for pid, words in _environments()
+        if pid not in but and (wanted in words or (session and _session_of(pid) == session))
+    ]
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return 0
 
 
 def _environments() -> Iterator[tuple[int, list[bytes]]]:
@@ -49,10 +64,10 @@ def regions(mark: str) -> list[Path]:
     return list(SHARED.glob(f"{mark}*"))
 
 
-def end(mark: str, but: Collection[int] = (), patience_s: float = 2.0) -> None:
-    """End what runs under ``mark``, by force, and remove its regions."""
+def end(mark: str, but: Collection[int] = (), session: int = 0, patience_s: float = 2.0) -> None:
+    """End what runs under ``mark`` or in ``session``, by force, and remove its regions."""
     deadline = time.monotonic() + patience_s
-    while pids := processes(mark, but):
+    while pids := processes(mark, but, session):
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
