@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -217,26 +218,20 @@ def test_loads_without_a_complete_answer_measure_nothing(
 
 
 def test_requests_that_fail_together_are_no_changed_answers(tmp_path: Path) -> None:
-    active: list[int] = []
+    numbers = itertools.count(1)
 
-    def one_at_a_time(request: EndpointRequest) -> Iterator[Piece]:
-        active.append(1)
-        try:
-            yield 0.02
-            if len(active) > 1:
-                yield as_sse({"error": {"message": "busy"}})
-            else:
-                yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1))
-        finally:
-            active.pop()
+    def busy(request: EndpointRequest) -> Iterator[Piece]:
+        """Refuses three of the eight that come together, after one, ten and eight alone."""
+        if next(numbers) in (20, 21, 22):
+            yield as_sse({"error": {"message": "busy"}})
+        yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1))
 
     words = ("--count=2", "--concurrency=1", "--warmup=0", "--output_tokens=8")
-    with endpoint(one_at_a_time) as lab:
+    with endpoint(busy) as lab:
         document = session(lab, *words, folder=tmp_path, checked=True)
     found = document["checks"]
-    assert found["failed_together"] > 0
-    assert found["compared"] + found["failed_together"] == 8
-    assert found["equal"] == found["compared"]
+    assert found["failed_together"] == 3
+    assert found["equal"] == found["compared"] == 5
     assert any("requests at once failed: (server-error) busy" in note for note in document["notes"])
 
 
@@ -270,13 +265,16 @@ def test_other_runs_are_beside_in_table_and_curve(
         session(lab, *words, folder=tmp_path)
         (tmp_path / "result.json").rename(earlier)
         capsys.readouterr()
-        session(lab, *words, *beside, f"--html={page}", folder=tmp_path)
+        now = session(lab, *words, *beside, f"--html={page}", folder=tmp_path)
         out = capsys.readouterr().out
         session(lab, f"--beside={page}", folder=tmp_path, status=2)
     assert "earlier" in out
     assert "llama-bench: decoding alone" in out
     text = page.read_text(encoding="utf-8")
-    assert text.count('class="point s0') == text.count('class="point s1') == 3
+    # On a slow machine answers may come in one piece, and a load without TPOT is no point.
+    for number, document in enumerate((now, json.loads(earlier.read_text()))):
+        timed = [p for p in document["points"] if p["tokens_per_s_per_user"]]
+        assert text.count(f'class="point s{number}') == len(timed)
     assert text.count('class="point s2') == 1
     assert "limit: TPOT 1000 ms" in text
     assert "Beside other runs" in text
