@@ -51,7 +51,11 @@ TRUSTED = {"CM_TRUST_DEVICE": "yes"}
 
 @pytest.mark.parametrize(
     ("backend", "device", "prerequisite"),
-    [("tensorrt", "cuda", "get-tensorrt"), ("neuron", "inf2", "get-neuron-sdk")],
+    [
+        ("tensorrt", "cuda", "get-tensorrt"),
+        ("onnxruntime-tensorrt", "cuda", "get-tensorrt"),
+        ("neuron", "inf2", "get-neuron-sdk"),
+    ],
 )
 def test_what_only_has_to_be_found_comes_before_packages_and_models(
     tmp_path: Path, backend: str, device: str, prerequisite: str

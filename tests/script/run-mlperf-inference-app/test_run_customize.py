@@ -46,7 +46,12 @@ def test_what_runs_before_a_refusal_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("backend", "device", "precision", "remedy"),
     [
-        ("openvino", "cuda", "float32", "--backend=onnxruntime or --backend=pytorch"),
+        (
+            "openvino",
+            "cuda",
+            "float32",
+            "--backend=onnxruntime or --backend=onnxruntime-tensorrt or --backend=pytorch",
+        ),
         ("", "cuda", "bfloat16", "use --backend=pytorch, or another --device"),
         ("openvino", "cuda", "int8", "use --backend=onnxruntime or --backend=tensorrt, or another"),
         ("onnxruntime", "cpu", "bfloat16", "--backend=openvino or --backend=pytorch"),

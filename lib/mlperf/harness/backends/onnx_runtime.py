@@ -51,11 +51,16 @@ class OnnxPredictor(Predictor):
 
 
 class OnnxRuntime(Backend):
-    """The ``onnxruntime`` backend; the graph defines the computation."""
+    """The ``onnxruntime`` backend; the graph defines the computation.
+
+    ``provider`` is one of ONNX Runtime's before that of the device.
+    """
+
+    provider = ""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._provider = PROVIDERS[setup.device]
+        self._provider = self.provider or PROVIDERS[setup.device]
         self._on_gpu = setup.device != "cpu"
         named = str(setup.options.get("devices", "")) if self._on_gpu else ""
         self._numbers = lanes.gpu_numbers(named, lambda: len(cuda_driver.gpu_names()))
@@ -169,12 +174,12 @@ class OnnxRuntime(Backend):
         providers = self._providers(number)
         try:
             graph = graph_alone(Path(path))
-            options = _options(threads)
+            options = session_options(threads)
             options.add_session_config_entry(WEIGHTS_FOLDER, str(ROOT))
             return onnxruntime.InferenceSession(graph, options, providers=providers)
         except Exception:  # no such model, or an onnxruntime before 1.23
             # Without the folder: with it, 1.29 looks for the weights of a link nowhere else.
-            return onnxruntime.InferenceSession(path, _options(threads), providers=providers)
+            return onnxruntime.InferenceSession(path, session_options(threads), providers=providers)
 
     def _providers(self, number: int) -> list[Any]:
         """Return the provider of a session, on a GPU with its options."""
@@ -186,7 +191,7 @@ class OnnxRuntime(Backend):
             switches["use_tf32"] = self._tf32
         texts = {name: str(int(on)) for name, on in switches.items()}
         own = {"device_id": str(number)} if number else {}
-        return [(self._provider, {**own, **texts})]
+        return [(PROVIDERS[self.setup.device], {**own, **texts})]
 
     def versions(self) -> dict[str, str]:
         """See ``base.Backend``."""
@@ -204,7 +209,8 @@ def load_cuda() -> None:
             preload()
 
 
-def _options(threads: int) -> Any:
+def session_options(threads: int) -> Any:
+    """Return the options of a session whose work has so many threads."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
