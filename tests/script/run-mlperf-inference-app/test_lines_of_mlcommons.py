@@ -25,7 +25,8 @@ MODELS = {
     "rnnt": ("pytorch",),
 }
 """Benchmarks that both have, with the frameworks of the pages."""
-OTHER_MODELS = ("sdxl", "llama2-70b-99", "mixtral-8x7b", "llama3_1-405b", "pointpainting", "rgat")
+LANGUAGE_MODELS = ("llama3_1-8b", "llama2-70b-99", "llama2-70b-99.9")
+OTHER_MODELS = ("sdxl", "mixtral-8x7b", "llama3_1-405b", "pointpainting", "rgat")
 
 
 def lines() -> Iterator[tuple[str, str]]:
@@ -49,8 +50,9 @@ def lines() -> Iterator[tuple[str, str]]:
                 yield f"run --tags={TAGS},_full,{code},_all-scenarios {valid}{more} --quiet", bad
                 short = f"{first} --quiet --adr.compiler.tags=gcc"
                 yield f"run --tags={TAGS},_short,{code} {short}", bad
-    for model in OTHER_MODELS:
-        yield f"run --tags={TAGS},_full,_r5.1-dev --model={model} --device=cpu --quiet", "model"
+    for model in (*LANGUAGE_MODELS, *OTHER_MODELS):
+        bad = "model" if model in OTHER_MODELS else ""
+        yield f"run --tags={TAGS},_full,_r5.1-dev --model={model} --device=cpu --quiet", bad
     yield from FLAGS
 
 
