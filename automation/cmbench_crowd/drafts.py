@@ -22,10 +22,6 @@ from cmbench_results.values import LOCAL, BenchmarkResult, BenchmarkWorkload
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_PACKAGES = (
-    *("onnxruntime", "openvino", "torch", "pytorch", "tensorrt", "tritonserver", "tritonclient"),
-    *("loadgen", "mlcommons-loadgen", "numpy", "python", "cuda", "cudnn", "neuronx-cc"),
-)
 _FLAGS = (
     *("tags", "model", "implementation", "backend", "framework", "device", "precision", "category"),
     *("division", "scenario", "mode", "execution_mode", "batch_size", "threads", "num_workers"),
@@ -34,7 +30,6 @@ _FLAGS = (
 )
 """Flags of a command that tell how it measured, and nothing of whoever typed it."""
 _SETTINGS = ("workers", "threads", "batch", "target_qps", "target_latency_ms")
-_SYSTEM = re.compile(r"(Linux|Windows|Darwin|macOS|FreeBSD)( \d+(\.\d+)?)?")
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?")
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -144,11 +139,11 @@ def _system(result: BenchmarkResult, redaction: Redaction) -> m.ManifestSystem:
 
 
 def _software(result: BenchmarkResult, redaction: Redaction) -> m.ManifestSoftware:
-    os_name = _SYSTEM.match(result.system.os)
+    os_name = m.OPERATING_SYSTEM.match(result.system.os)
     versions = {
         name: match.group()
         for name, version in result.software.versions.items()
-        if name in _PACKAGES
+        if name in m.PACKAGES
         and (match := _VERSION.match(version))
         and not redaction.within(version)
     }

@@ -61,6 +61,14 @@ _NUMBERED = re.compile(r"\d{8}|[0-9A-Fa-f]{10}|[A-Za-z0-9+_]{17}")
 """What no name of a part has: a long number, digits of a digest, a key."""
 
 
+PACKAGES = (
+    *("onnxruntime", "openvino", "torch", "pytorch", "tensorrt", "tritonserver", "tritonclient"),
+    *("loadgen", "mlcommons-loadgen", "numpy", "python", "cuda", "cudnn", "neuronx-cc"),
+)
+"""Packages whose versions are sent."""
+OPERATING_SYSTEM = re.compile(r"(Linux|Windows|Darwin|macOS|FreeBSD)( \d+(\.\d+)?)?")
+
+
 def is_name_of_part(text: str) -> bool:
     """Return whether a text looks like the name of a part as makers write it, or is empty."""
     return all(word == HIDDEN or is_word_of_maker(word) for word in text.split())

@@ -21,11 +21,12 @@ from typing import Any
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import claims, judge, work
+from cmbench_crowd_server import claims, judge, standing, traces, work
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import (
     CHECKING,
     COUNTED,
+    HELD,
     HOUR_S,
     IDLE,
     PROVEN,
@@ -189,9 +190,11 @@ class Checker:
             return {"state": state, "tier": UPLOADED, "checks": checks, "result": without}
         value, result = logged["value"], _result(row, manifest, logged["result"])
         far = judge.outlier({**row, "value": value}, self._class(row))
-        checks = [*checks, *([check("outlier", None, far)] if far else [])]
+        held = [*claims.unusual(manifest), *standing.beyond(self.ledger.store, result)]
+        held += [far] if far else []
+        checks = [*checks, *(check(HELD, None, words) for words in held)]
         return {
-            "state": PUBLISHED if self.trusting and not far else QUARANTINE,
+            "state": PUBLISHED if self.trusting and not held else QUARANTINE,
             "tier": CHECKED,
             "work": row["work"],
             "checks": checks,
@@ -238,19 +241,20 @@ class Checker:
             checks.append(check("work unit", *fits))
             if all(file["passed"] is not False for file in checks):
                 work.finish(self.ledger, row["lease"])
-        words = "accuracy as reported, not recomputed: the server has no data set; it is not shown"
+        words = "accuracy as reported, not recomputed: the server has no data set"
         return [*checks, check("accuracy", None, words)], logged, manifest
 
-    def _copied(self, row: Row, log: str, measured: str) -> dict[str, Any]:
+    def _copied(self, row: Row, log: str, trace: str) -> dict[str, Any]:
         """Check whether any sender has sent this log before, in whatever form.
 
-        Rows of earlier servers have the digest of the file.
+        Rows of the first servers have the digest of the file.
         """
-        self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=measured)
+        self.ledger.move(row["id"], (CHECKING,), CHECKING, why="its log", log_digest=trace)
         # A refused upload does not count: a liar must not be able to spoil an honest log.
-        others = (crowd_run.c.id != row["id"], crowd_run.c.state != REFUSED)
-        same = self.ledger.rows(crowd_run.c.log_digest.in_((log, measured)), *others)
-        first = not any((other["at"], other["id"]) < (row["at"], row["id"]) for other in same)
+        first = not any(
+            earlier == log or traces.are_of_one_log(trace, earlier)
+            for earlier in traces.sent_before(self.ledger, row)
+        )
         words = "its log was not sent before" if first else "the same log was sent before"
         return check("copied", first, words)
 
@@ -366,18 +370,19 @@ def _claim(manifest: m.Manifest, logged: Mapping[str, Any]) -> dict[str, Any]:
     value = logged["value"]
     if not value:
         return check("figure", False, "its logs contain no result")
-    said = next((metric.value for metric in manifest.metrics if metric.name == "result"), None)
+    said = next((metric for metric in manifest.metrics if metric.name == "result"), None)
     if said is None:
         return check("figure", None, f"{value:g} by its logs; its manifest names no result")
-    close = abs(said - value) <= CLAIM * abs(value)
-    words = f"{value:g} by its logs, {said:g} by its manifest"
+    unit = from_json(logged["result"]).unit if logged["result"] else said.unit
+    close = abs(said.value - value) <= CLAIM * abs(value) and said.unit == unit
+    words = f"{value:g} {unit} by its logs, {said.value:g} {said.unit} by its manifest"
     return check("figure", close, f"recomputed: {words}" if close else f"it does not fit: {words}")
 
 
 def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
     """Return the result as it is published: names by the manifest, figures by the logs or none."""
     work_, config = manifest.workload, manifest.config
-    workload = _workload(manifest)
+    workload, accuracy = _workload(manifest), claims.accuracy_of(manifest)
     shown = {k: v for k, v in asdict(manifest.system).items() if k != "architecture"}
     shown["accelerators"] = manifest.system.accelerators or 0
     name = manifest.system.accelerator or manifest.system.cpu or "unknown"
@@ -403,7 +408,8 @@ def _result(row: Row, manifest: m.Manifest, computed: str) -> BenchmarkResult:
         system=system,
         software=software,
         organization=f"contributor {row['sender']}",
-        accuracy=None,
+        accuracy=accuracy[0] if accuracy else None,
+        accuracy_unit=accuracy[1] if accuracy else "",
         accuracy_target=None,
         settings=dict(config.settings),
         command=claims.command_of(manifest),

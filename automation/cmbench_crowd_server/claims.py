@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
 from cmbench_crowd import manifest as m
+from cmbench_crowd_server import part_names
+from cmbench_results.values import ACCURACY
+
+if TYPE_CHECKING:
+    from mlperf.catalog.benchmark import Target
 
 DAYS = 2
 """Days that a log and its manifest may be apart: the log has the machine's own time."""
@@ -20,14 +26,29 @@ _LOADGEN = re.compile(r"v?(\d{1,3})\.(\d{1,3})\b")
 _SETTINGS = {"workers": "num_workers", "threads": "threads", "batch": "batch_size"}
 _TARGETS = ("target_qps", "target_latency_ms")
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?")
+_LARGEST_SETTING = 1e9
+_TRUST = re.compile(
+    r"official|verif|certif|approv|endors|genuine|trusted|mlcommons|mlperf", re.IGNORECASE
+)
+"""What no name of a part, model or package says: that somebody has looked."""
+_UNUSUAL = (
+    ("sockets", 16, "sockets"),
+    ("cores", 1024, "cores"),
+    ("memory_gb", 65_536, "GB of memory"),
+    ("accelerators", 72, "accelerators"),
+)
+"""More than any node of a published result has."""
+_MANY_NODES = 64
+_OTHER_DATA = {"whisper": ("librispeech",), "dlrm": ("terabyte",), "dlrm-v2": ("terabyte",)}
 
 
 def form_of(manifest: m.Manifest) -> str:
-    """Return the form of a benchmark that was measured, by its model; empty for the real one."""
+    """Return the form that was measured, by its model or data set; empty for the real one."""
     from mlperf.catalog.forms import FORMS
 
-    model = manifest.workload.model
-    return next((form for form in FORMS if model.endswith(f"_{form}")), "")
+    names = (manifest.workload.model, manifest.workload.dataset)
+    words = {word for name in names for word in re.split(r"[_.+-]", name.lower())}
+    return next((form for form in FORMS if form in words), "")
 
 
 def stands_in_closed(manifest: m.Manifest) -> bool:
@@ -51,14 +72,114 @@ def refuse(manifest: m.Manifest) -> None:
     for name in ("cpu", "accelerator"):
         if not m.is_name_of_part(getattr(system, name)):
             raise _bad(f"system.{name} is not the name of a part as its maker writes it")
+    for where, name in _names(manifest):
+        if _TRUST.search(name):
+            raise _bad(f"{where} says {name!r:.60}: a name is not the place to say who has checked")
     for name, value in manifest.config.settings.items():
-        if name not in (*_SETTINGS, *_TARGETS) or not _NUMBER.fullmatch(value):
+        if name not in (*_SETTINGS, *_TARGETS) or not _is_setting(value):
             raise _bad(f"config.settings.{name:.60} is not a setting with a number")
+    _refuse_software(manifest.software or m.ManifestSoftware())
+
+
+def _names(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a manifest that pages show, with their fields."""
+    for part in ("system", "workload", "config", "software"):
+        for field, value in asdict(getattr(manifest, part) or m.ManifestSoftware()).items():
+            if isinstance(value, str) and field not in ("suite", "command"):
+                yield f"{part}.{field}", value
+
+
+def _is_setting(value: str) -> bool:
+    return bool(_NUMBER.fullmatch(value)) and float(value) <= _LARGEST_SETTING
+
+
+def _refuse_software(software: m.ManifestSoftware) -> None:
+    if software.os and not m.OPERATING_SYSTEM.fullmatch(software.os):
+        raise _bad("software.os is not the name of an operating system with its version")
+    if others := sorted(software.versions.keys() - {*m.PACKAGES}):
+        raise _bad(f"software.versions.{others[0]} is not a package whose version is sent")
 
 
 def _bad(why: str) -> Error:
     hint = "make it with `cm bundle crowd ID --output=FILE`; `cm show crowd ID` names its fields"
     return Error("bad-manifest", f"the manifest is refused: {why}", hint=hint)
+
+
+def unusual(manifest: m.Manifest) -> Iterator[str]:
+    """Yield what no check can judge and a person has to: names that nobody knows, large numbers."""
+    yield from _unusual_parts(manifest.system)
+    yield from _unusual_work(manifest)
+    yield from _unusual_names(manifest)
+
+
+def _unusual_parts(system: m.ManifestSystem) -> Iterator[str]:
+    for title, name in (("processor", system.cpu), ("accelerator", system.accelerator)):
+        if unknown := list(dict.fromkeys(part_names.unknown_words(name))):
+            yield f"its {title} {name!r} has words that makers do not use: {', '.join(unknown)}"
+    if part_names.is_of_another_architecture(system.cpu, system.architecture):
+        yield f"its processor {system.cpu!r} is not of the architecture {system.architecture}"
+    for field, most, words in _UNUSUAL:
+        if (getattr(system, field) or 0) > most:
+            yield f"{getattr(system, field):,} {words} in a node are more than machines have"
+    if system.nodes > _MANY_NODES:
+        yield f"{system.nodes:,} nodes are more than published results have"
+
+
+def _unusual_work(manifest: m.Manifest) -> Iterator[str]:
+    from mlperf import catalog
+
+    work = manifest.workload
+    spec = catalog.benchmarks("").get(work.benchmark)
+    # What this collection cannot run has names of others.
+    if spec is None or spec.assets is None:
+        return
+    family = re.sub(r"-(edge|interactive)$", "", spec.family)
+    # A form has a model of its own.
+    if not form_of(manifest) and _letters(family) not in _letters(work.model):
+        yield f"its model {work.model!r} is not called as one of {work.benchmark}"
+    data = {word.lstrip("_") for word in spec.assets.data.split(",")} - {"get", "dataset"}
+    known = {*map(_letters, data), *_OTHER_DATA.get(spec.family, ())}
+    if not form_of(manifest) and not any(name in _letters(work.dataset) for name in known):
+        yield f"its data set {work.dataset!r} is not called as that of {work.benchmark}"
+    if work.division == catalog.Division.CLOSED:
+        yield from _unusual_accuracy(accuracy_of(manifest), spec.accuracy[0])
+
+
+def _unusual_accuracy(accuracy: tuple[float, str] | None, aim: Target) -> Iterator[str]:
+    """Yield that a result of division closed reports no accuracy, or one that is too low."""
+    if accuracy is None:
+        yield "it reports no accuracy, which division closed asks for"
+    elif accuracy[1] == aim.unit and not aim.holds(accuracy[0]):
+        yield f"it reports an accuracy of {accuracy[0]:g} {accuracy[1]}, the rules ask {aim.text}"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _unusual_names(manifest: m.Manifest) -> Iterator[str]:
+    from mlperf import catalog
+
+    config, system, precision = manifest.config, manifest.system, manifest.workload.precision
+    backends = catalog.backends("")
+    devices = {device for spec in backends.values() for device in spec.devices}
+    formats = {form for spec in backends.values() for form in spec.precisions}
+    for title, name, known in (
+        ("backend", config.backend, backends),
+        ("device", config.device, devices),
+        ("precision", precision, formats),
+    ):
+        if name and name not in known:
+            yield f"nobody knows its {title} {name!r}"
+    has_none = not system.accelerator and system.accelerators == 0
+    if config.device not in ("", "cpu") and has_none:
+        yield f"it was computed by {config.device}, on a machine without accelerators"
+
+
+def accuracy_of(manifest: m.Manifest) -> tuple[float, str] | None:
+    """Return the accuracy that a manifest reports, with its unit; None where it reports none."""
+    reported = (item for item in manifest.metrics if item.name == ACCURACY)
+    return next(((item.value, item.unit) for item in reported), None)
 
 
 def command_of(manifest: m.Manifest) -> str:
@@ -83,16 +204,22 @@ def of_data(values: Mapping[str, Any], sizes: tuple[int | None, ...]) -> Iterato
     samples = values.get("qsl_reported_total_count")
     if samples is not None and samples not in sizes:
         yield f"its data set has {samples} samples, that of the benchmark {sizes[0]}"
+    loaded, used = "qsl_reported_performance_count", "effective_performance_sample_count"
+    requested = values.get("requested_performance_sample_count_override")
+    if not requested and values.get(loaded, 0) != values.get(used, values.get(loaded, 0)):
+        yield f"{values[loaded]} samples were loaded, {values[used]} used"
 
 
-def of_loadgen(values: Mapping[str, Any], newest: str) -> Iterator[str]:
-    """Yield that a log names no LoadGen, or one of a round after ``newest``."""
+def of_loadgen(values: Mapping[str, Any], newest: str, of: str = "") -> Iterator[str]:
+    """Yield that a log names no LoadGen, one after round ``newest``, or one long before ``of``."""
     version = str(values.get("loadgen_version", ""))
     match = _LOADGEN.match(version)
     if match is None:
         yield "it names no version of LoadGen"
     elif int(match[1]) > int(newest.partition(".")[0]) + 1:
         yield f"there is no LoadGen {version}"
+    elif int(match[1]) + 1 < int(of.partition(".")[0] or 0):
+        yield f"LoadGen {version} is older than round {of} permits"
 
 
 def of_day(values: Mapping[str, Any], created: str) -> Iterator[str]:

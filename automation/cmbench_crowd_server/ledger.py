@@ -367,6 +367,8 @@ def public(row: Row) -> dict[str, Any]:
 
 IDLE = "does not apply"
 """The name of a check of a rule that is about other results."""
+HELD = "needs a review"
+"""The name of a check that only a person can make: such an upload is not published unseen."""
 
 
 def check(name: str, passed: bool | None, words: str) -> dict[str, Any]:

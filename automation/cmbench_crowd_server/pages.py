@@ -13,9 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from cmbench.errors import Error
-from cmbench_crowd_server import api, judge, work
+from cmbench_crowd_server import api, judge, standing, work
 from cmbench_crowd_server.ledger import (
     COUNTED,
+    HELD,
     IDLE,
     PROVEN,
     PUBLISHED,
@@ -112,14 +113,16 @@ async def upload(request: Request) -> Response:
     """One upload: its state, its tier, its checks in words."""
     ledger, run = api.server_of(request).ledger, request.path_params["id"]
     row = await api.work_of(lambda: ledger.row(run))
-    seen = row["state"] == PUBLISHED
-    result = from_json(row["result"]) if row["result"] and seen else None
+    result = from_json(row["result"]) if row["result"] else None
     details = public(row)
     idle = [item["words"] for item in details["checks"] if item["check"] == IDLE]
     details["checks"] = [item for item in details["checks"] if item["check"] != IDLE]
     # What was refused comes first, then what could not be judged.
-    details["checks"].sort(key=lambda item: (item["passed"] is True, item["passed"] is None))
-    values: dict[str, Any] = {"run": details, "result": result, "idle": idle}
+    details["checks"].sort(
+        key=lambda item: (item["passed"] is True, item["check"] != HELD, item["passed"] is None)
+    )
+    claim = dict(await api.work_of(lambda: standing.claim_of(ledger, row)))
+    values: dict[str, Any] = {"run": details, "result": result, "idle": idle, "claim": claim}
     values["trust"] = trust(row["tier"])
     return page(request, "crowd/upload.html", **values)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error
 from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import claims
+from cmbench_crowd_server import claims, traces
 from cmbench_crowd_server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
@@ -50,6 +50,8 @@ _TIMES, _SEEDS, _LATENCIES = "crowd.times", "crowd.seeds", "crowd.latencies"
 _LATENCY = re.compile(
     r"(?:(Min|Max|Mean)|([\d.]{1,6}) percentile) latency \(ns\)\s*: (\d{1,20})\s*"
 )
+_KEY = re.compile(r':::MLLOG \{"key": "([a-z_]{1,80})"')
+_BEFORE = ("loadgen_", "test_datetime", "requested_", "effective_")
 _SEED = "seed"
 _ROUNDING_MS = 1.0
 
@@ -119,7 +121,7 @@ def main(folder: Path) -> dict[str, Any]:
         "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
         "value": result.value if result else None,
-        "measured": _measured(folder / "performance-detail"),
+        "measured": traces.of_log(folder / "performance-detail", _values),
     }
 
 
@@ -174,7 +176,7 @@ def _claims(
         title = "the log is of a data set of this size"
         yield "crowd.data-set", title, claims.of_data(values, sizes)
     title = "the log names a LoadGen that there is"
-    yield "crowd.loadgen", title, claims.of_loadgen(values, rounds.LATEST)
+    yield "crowd.loadgen", title, claims.of_loadgen(values, rounds.LATEST, manifest.workload.round)
     title = "the log is of the day that the manifest names"
     yield "crowd.day", title, claims.of_day(values, manifest.created)
 
@@ -213,16 +215,6 @@ def _values(log: Path) -> Mapping[str, object]:
     return values
 
 
-def _measured(log: Path) -> str:
-    """A digest of the times that a run took, in ns: what a copy of its log has, however it looks.
-
-    No two runs have the same three.
-    """
-    values = _values(log)
-    times = [str(values.get(f"result_{name}_latency_ns")) for name in ("min", "max", "mean")]
-    return m.digest(" ".join(times).encode("utf-8", "surrogatepass"))
-
-
 def _seeds(folder: Path, seed: int) -> Iterator[str]:
     """Seeds of the logs that do not follow from that of the work unit."""
     from mlperf.catalog import rounds
@@ -237,7 +229,7 @@ def _seeds(folder: Path, seed: int) -> Iterator[str]:
 def _times(log: Path) -> Iterator[str]:
     """Contradictions of the log's clock, which LoadGen starts with the run, and its figures."""
     values = _values(log)
-    last = 0.0
+    last, results = 0.0, ""
     with open(log, encoding="utf-8", errors="replace") as stream:
         for line in stream:
             match = re.search(r'"time_ms": ([\d.]{1,20})\b', line)
@@ -246,6 +238,11 @@ def _times(log: Path) -> Iterator[str]:
                 yield f"its lines are not in the order of time: {now:g} ms after {last:g} ms"
                 return
             last = max(last, now)
+            if key := _KEY.match(line):
+                results = results or (key[1] if key[1].startswith("result_") else "")
+                if results and key[1].startswith(_BEFORE):
+                    yield f"{key[1]}, which LoadGen logs before a run, follows {results}"
+                    return
     longest = values.get("result_max_latency_ns", 0)
     if isinstance(longest, int | float) and longest / 1e6 > last + _ROUNDING_MS:
         yield f"a query took {longest / 1e6:g} ms, the whole log only {last:g} ms"

@@ -235,20 +235,21 @@ def _queue_work(server: CrowdServer, path: Path) -> list[str]:
 
 
 def _waiting(server: CrowdServer, names: Sequence[str]) -> Reply:
-    from cmbench_crowd_server.ledger import IDLE, QUARANTINE, public
+    from cmbench_crowd_server import standing
+    from cmbench_crowd_server.ledger import HELD, IDLE, QUARANTINE, public
     from cmbench_results.schema import crowd_run
 
     if names:
         rows = [server.ledger.row(name) for name in names]
     else:
         rows = server.ledger.rows(crowd_run.c.state == QUARANTINE)
-    listed = [public(row) for row in rows]
+    listed = [{**public(row), "claim": dict(standing.claim_of(server.ledger, row))} for row in rows]
     lines = []
     for item in listed:
-        figure = item["figure"]
-        lines.append(f"{item['id']}  {item['state']}  {item['tier']}  figure {figure}")
-        lines.append(f"    of contributor {item['contributor']}")
+        lines.append(f"{item['id']}  {item['state']}  {item['tier']}")
+        lines += [f"    {name + ':':<13}{value}" for name, value in item["claim"].items()]
         applied = [c for c in item["checks"] if c["check"] != IDLE]
+        applied.sort(key=lambda c: (c["passed"] is True, c["check"] != HELD))
         lines += [f"    {_mark(c['passed'])} {c['words']}" for c in applied]
         if names:
             events = server.ledger.events(item["id"])

@@ -11,7 +11,14 @@ from cmbench_results.cost import CostModel
 from cmbench_results.distinguish import differing_facts, identity, in_words
 from cmbench_results.places import ResultSource
 from cmbench_results.regression import VersionRuns
-from cmbench_results.values import OFFICIAL, PER_ACCELERATOR, PER_CORE, PER_WATT, BenchmarkResult
+from cmbench_results.values import (
+    OFFICIAL,
+    PER_ACCELERATOR,
+    PER_CORE,
+    PER_WATT,
+    VOLUNTEERS,
+    BenchmarkResult,
+)
 from common.text import wrapped
 
 WIDTH = 80
@@ -79,7 +86,9 @@ def table(
 
 def _lines(row: Row, costs: CostModel | None) -> Iterator[str]:
     extra = [
-        f"{row['accuracy']:.4g} accuracy" if row["accuracy"] is not None else "",
+        f"{row['accuracy']:.4g} accuracy{reported(row['tier'])}"
+        if row["accuracy"] is not None
+        else "",
         row["validity"] if row["validity"] != "VALID" else "",
         "inferred" if row["inferred"] else "",
         _power(row),
@@ -227,7 +236,13 @@ def _accuracy(result: BenchmarkResult) -> str:
     if result.accuracy is None:
         return ""
     target = f", target {result.accuracy_target:.6g}" if result.accuracy_target is not None else ""
-    return f"{result.accuracy:.6g} {result.accuracy_unit}".rstrip() + target
+    unit = result.accuracy_unit
+    return f"{result.accuracy:.6g} {unit}".rstrip() + reported(result.tier) + target
+
+
+def reported(tier: str) -> str:
+    """Return the mark of what only its contributor says; empty where that is not so."""
+    return " as reported" if tier in VOLUNTEERS else ""
 
 
 def _runs(spread: Spread) -> str:

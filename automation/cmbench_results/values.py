@@ -27,6 +27,9 @@ LOCAL, OFFICIAL = "local", "official"
 UPLOADED, CHECKED, REPRODUCED = "uploaded", "checked", "reproduced"
 """Of volunteers: sent without logs; recomputed from its logs; several of them agree."""
 
+VOLUNTEERS = (UPLOADED, CHECKED, REPRODUCED)
+"""Tiers of results whose hardware, software and accuracy are as their contributors report them."""
+
 CERTIFIED, TELEMETRY = "certified", "telemetry"
 """How energy was measured: by a power analyzer under the rules; by the CPU's own counters."""
 

@@ -320,7 +320,7 @@ def test_fields_are_the_ones_that_are_listed_and_no_more(root: Path) -> None:
         *("config", "metrics", "files", "work_unit"),
     }
     assert draft.manifest.config.command == COMMAND
-    assert draft.manifest.system.cpu == "Some CPU @ 2.60GHz"
+    assert draft.manifest.system.cpu == "Intel CPU @ 2.60GHz"
     assert draft.manifest.config.settings == {
         "workers": "2",
         "threads": "1",

@@ -71,7 +71,7 @@ def filled(base: str, crowd: api.CrowdServer) -> Lab:
     sent = [
         upload(crowd, volunteer, cpu, value)
         for volunteer in (Volunteer(Http(), base), Volunteer(Http(), base))
-        for cpu, value in (("Some CPU @ 2.60GHz", 12.5), (LONG, 1234.5))
+        for cpu, value in (("Intel CPU @ 2.60GHz", 12.5), (LONG, 1234.5))
     ]
     waiting = upload(crowd, Volunteer(Http(), base), "Other CPU", 1.0)
     for run, value in sent:

@@ -178,7 +178,7 @@ def test_what_is_sent_without_logs_shows_no_number(
     [
         (lambda data: data.replace(b"12.5", b"NaN"), "bad-manifest"),
         (lambda data: data.replace(b'{"config"', b'{"format":1,"config"'), "bad-manifest"),
-        (lambda data: data.replace(b"Some CPU", b"S" * 300), "bad-manifest"),
+        (lambda data: data.replace(b"Intel CPU", b"S" * 300), "bad-manifest"),
         (lambda data: data + b" ", "bad-manifest"),
         (lambda data: b" " * (m.LARGEST + 1), "too-large"),
         (lambda data: b"[" * 100_000, "bad-manifest"),
@@ -655,7 +655,7 @@ def test_a_new_contributor_is_measured_after_by_one_more(
 
 def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     """The largest published results are well below the bound, a thousandfold of them is not."""
-    cpu = sample(system=m.ManifestSystem(cpu="Some CPU", cores=2))
+    cpu = sample(system=m.ManifestSystem(cpu="Intel CPU", cores=2))
     passed, said = plausible(cpu, 20.0, "samples/s")
     assert passed
     passed, said = plausible(cpu, 1e5, "samples/s")
@@ -666,7 +666,7 @@ def test_what_no_hardware_can_compute_is_refused_with_the_figure() -> None:
     assert plausible(cpu, 0.01, "ms")[0] is False
     assert plausible(cpu, 100.0, "ms")[0]
     # H100 x 8 at round 4.1: bert-99 Offline, llama2-70b-99 Offline.
-    large = m.ManifestSystem(cpu="Some CPU", cores=112, accelerator="Some GPU", accelerators=8)
+    large = m.ManifestSystem(cpu="Intel CPU", cores=112, accelerator="NVIDIA GPU", accelerators=8)
     gpus = sample(system=large, workload=replace(sample().workload, precision="int8"))
     assert plausible(gpus, 73_310.0, "samples/s")[0]
     llama = replace(gpus, workload=replace(gpus.workload, benchmark="llama2-70b-99.9"))

@@ -15,9 +15,9 @@ from cmbench_gui.explorer.table import TableLine, Trust, money, trust
 from cmbench_gui.explorer.view import ExplorerView
 from cmbench_results import compare, cost, query
 from cmbench_results.query import Filter
-from cmbench_results.render import figure
+from cmbench_results.render import figure, reported
 from cmbench_results.store import Store
-from cmbench_results.values import LOWER, OFFICIAL, BenchmarkResult, rates
+from cmbench_results.values import LOWER, OFFICIAL, VOLUNTEERS, BenchmarkResult, rates
 
 FILES = 200
 BIGGEST = 32 << 20
@@ -59,6 +59,7 @@ class ResultPage:
     result: BenchmarkResult
     system_id: str
     trust: Trust
+    reported: bool
     value: str
     work: Facts
     metrics: Facts
@@ -83,6 +84,7 @@ def detail(store: Store, uid: str) -> ResultPage:
         result=result,
         system_id=system_id,
         trust=trust(result.tier),
+        reported=result.tier in VOLUNTEERS,
         value=figure(result.value, result.unit),
         work=_work(result),
         metrics=list(_metrics(result)),
@@ -140,7 +142,8 @@ def _metrics(result: BenchmarkResult) -> Iterator[tuple[str, str]]:
     if result.accuracy is not None:
         aim = result.accuracy_target
         target = f", target {aim:.6g}" if aim is not None else ""
-        yield "accuracy", f"{result.accuracy:.6g} {result.accuracy_unit}".strip() + target
+        words = f"{result.accuracy:.6g} {result.accuracy_unit}".strip()
+        yield "accuracy", words + reported(result.tier) + target
     for name, value in rates(result).items():
         yield name.replace("_", " "), figure(value, result.unit)
     for metric in result.metrics:

@@ -11,7 +11,7 @@ from cmbench_gui.explorer.view import ROWS, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
 from cmbench_results.distinguish import differing_facts, moment
-from cmbench_results.render import figure, per_part
+from cmbench_results.render import figure, per_part, reported
 from cmbench_results.store import Store
 from cmbench_results.values import OFFICIAL, BenchmarkResult
 
@@ -95,12 +95,14 @@ TRUST = {
     "uploaded": Trust("uploaded", "sent by a volunteer; not verified by MLCommons", "local"),
     "checked": Trust(
         "checked",
-        "speed recomputed from its logs, accuracy not; not verified by MLCommons",
+        "speed recomputed from its logs; hardware, software and accuracy as reported;"
+        " not verified by MLCommons",
         "checked",
     ),
     "reproduced": Trust(
         "reproduced",
-        "several volunteers agree on the speed; not verified by MLCommons",
+        "several volunteers agree on the speed; hardware, software and accuracy as reported;"
+        " not verified by MLCommons",
         "checked",
     ),
 }
@@ -221,7 +223,9 @@ def _cells_of(
         **own,
         "organization": row["organization"],
         "round": " ".join(filter(None, (row["round"] and f"v{row['round']}", row["division"]))),
-        "accuracy": f"{row['accuracy']:.5g}" if row["accuracy"] is not None else "",
+        "accuracy": f"{row['accuracy']:.5g}{reported(row['tier'])}"
+        if row["accuracy"] is not None
+        else "",
         "power": energy(row),
         "cost per million": money(costs.per_million(row)) if costs else "",
     }
