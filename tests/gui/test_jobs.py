@@ -88,9 +88,21 @@ def test_a_job_that_measured_has_its_figures_as_a_table_and_its_report(
     assert '<th scope="row">resnet50 Offline</th>' in shown
     assert "samples/s" in shown[shown.index("resnet50 Offline") :]
     assert "resnet50 Offline" in client.get("/jobs").text
-    answer = client.get(f"/jobs/{run}/report")
+    entered = client.get(f"/jobs/{run}/report")
+    assert entered.headers["location"] == f"/jobs/{run}/report/", "its links are relative to it"
+    answer = client.get(f"/jobs/{run}/report/")
     assert answer.text == "<h1>measured</h1>"
     assert "script-src" not in answer.headers["content-security-policy"]
+    logs = folder / "offline" / "performance" / "run_1"
+    logs.mkdir(parents=True)
+    (logs / "a log.txt").write_text("<b>42</b>", encoding="utf-8")
+    (folder / "outside").symlink_to("/etc")
+    listed = client.get(f"/jobs/{run}/report/offline/performance/")
+    assert 'href="./run_1/"' in listed.text
+    log = client.get(f"/jobs/{run}/report/offline/performance/run_1/a%20log.txt")
+    assert (log.text, log.headers["content-type"][:10]) == ("<b>42</b>", "text/plain")
+    for place in ("nothing", "../record.json", "%2e%2e/record.json", "outside/passwd"):
+        assert client.get(f"/jobs/{run}/report/{place}").status_code == 404
 
 
 def told(site: Site, run: str, mark: str = "") -> list[tuple[str, object]]:

@@ -15,7 +15,8 @@ def routes() -> list[BaseRoute]:
         Route("/jobs/{run}", views.job),
         Route("/jobs/{run}/events", views.stream),
         Route("/jobs/{run}/log", views.log),
-        Route("/jobs/{run}/report", views.report),
+        Route("/jobs/{run}/report", views.enter_report),
+        Route("/jobs/{run}/report/{place:path}", views.report),
         Route("/jobs/{run}/stop", views.stop, methods=["POST"]),
         Route("/jobs/{run}/again", views.again, methods=["POST"]),
     ]

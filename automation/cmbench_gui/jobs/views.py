@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
@@ -114,14 +115,47 @@ def log(request: Request) -> Response:
     return FileResponse(path, media_type="text/plain; charset=utf-8")
 
 
+def enter_report(request: Request) -> Response:
+    """Lead to the report as a folder: its links are relative to it.
+
+    Raises ``entry-not-found`` where there is none.
+    """
+    _report_of(request)
+    return RedirectResponse(f"/jobs/{request.path_params['run']}/report/", 303)
+
+
 def report(request: Request) -> Response:
-    """The report of a run that has measured; raises ``entry-not-found`` where there is none."""
+    """The report of a run that has measured, and the files of its folder: logs, and lists of them.
+
+    Raises ``entry-not-found`` where there is none.
+    """
+    path, place = _report_of(request), request.path_params["place"]
+    if place:
+        return _file_of_report(request, Path(path).resolve().parent, place)
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return FileResponse(path, headers={"content-security-policy": policy})
+
+
+def _report_of(request: Request) -> str:
     target = control.job(site_of(request), request.path_params["run"])
     path = history.report_of(target.run)
     if not path:
         raise Error("entry-not-found", f"the run {target.id} has no report")
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return FileResponse(path, headers={"content-security-policy": policy})
+    return path
+
+
+def _file_of_report(request: Request, folder: Path, place: str) -> Response:
+    """Return a file of a report's folder as text, or the list of those in a folder below it."""
+    target = (folder / place).resolve()
+    if not target.is_relative_to(folder) or not (target.is_file() or target.is_dir()):
+        raise Error("entry-not-found", f"there is no {place:.200} in the report's folder")
+    if target.is_file():
+        return FileResponse(target, media_type="text/plain; charset=utf-8")
+    # Without it, the names in the list would be taken for those of the folder above.
+    if not place.endswith("/"):
+        return RedirectResponse(f"{request.url.path}/", 303)
+    names = [f"{item.name}{'/' * item.is_dir()}" for item in sorted(target.iterdir())]
+    return page(request, "jobs/files.html", folder=target.name, names=names)
 
 
 def stop(request: Request) -> Response:

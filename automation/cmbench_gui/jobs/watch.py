@@ -47,7 +47,8 @@ class Branch:
     @property
     def open(self) -> bool:
         """Whether something in it is worth to be seen at once: it runs, or has failed."""
-        return self.status in ("", "failed", "ended") or any(branch.open for branch in self.below)
+        shown = ("", "failed", "interrupted", "ended")
+        return self.status in shown or any(branch.open for branch in self.below)
 
 
 def tree(job: Job) -> list[Branch]:
