@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -152,6 +153,7 @@ def preprocess(i):
     out, err = run.communicate(timeout=HANG_S)
     assert run.returncode == 130, out + err
     assert "interrupted" in err
+    assert re.search(r"^stopped +[\d.]+ s  get-hooked", out, re.MULTILINE), "it has not failed"
     assert subprocess.run(["pgrep", "-f", f"sleep {LONG_S}$"], capture_output=True).returncode == 1
     assert lab.store.entries() == []
 

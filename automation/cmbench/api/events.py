@@ -15,7 +15,8 @@ from cmbench.values import field, immutable
 class EventStep:
     """A step of a run; ``number`` names it while it runs, ``caller`` is that of who needs it.
 
-    ``status`` (``done``, ``cached``, ``fact``, ``failed``) and what follows are known at its end.
+    ``status`` (``done``, ``cached``, ``fact``, ``failed``, ``interrupted``) and what follows are
+    known at its end.
     """
 
     label: str

@@ -289,9 +289,12 @@ def _most_detailed() -> SilentProgress:
     return PlainProgress(sys.stdout, warns=True, faults=True)
 
 
+_STATUS = {"done": "ok", "cached": "cached", "failed": "FAILED", "interrupted": "stopped"}
+
+
 def step_line(step: EventStep, width: int = _WIDTH) -> str:
     """``  made    2.1 s    get-generic-python-lib,_package.numpy 2.4.6`` in at most ``width``."""
-    word = {"done": "ok", "cached": "cached", "failed": "FAILED"}[step.status]
+    word = _STATUS[step.status]
     seconds = "" if step.status == "cached" else f"{step.seconds:.1f} s"
     line = f"{word:<7}{seconds:>8}  {'  ' * step.depth}{step.label}"
     if step.version and step.version not in step.label:

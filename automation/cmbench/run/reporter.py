@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class StepEnd:
-    """How a step ended: ``done``, ``cached``, ``fact`` or ``failed``, and what came of it."""
+    """How a step ended: ``done``, ``cached``, ``fact``, ``failed`` or ``interrupted``."""
 
     status: str
     seconds: float

@@ -71,9 +71,10 @@ class StepReports:
             reporter.started(step_run, depth)
 
     def failed(self, step_run: StepRun, depth: int, started: float, error: Error) -> None:
-        """Report that a step which began at ``started`` has failed."""
+        """Report that a step which began at ``started`` has failed, or was interrupted."""
         seconds = time.perf_counter() - started
-        self.ended(step_run, depth, StepEnd("failed", seconds, error=error.message))
+        status = error.code if error.code == "interrupted" else "failed"
+        self.ended(step_run, depth, StepEnd(status, seconds, error=error.message))
 
     def ended(self, step_run: StepRun, depth: int, end: StepEnd, is_reported: bool = False) -> None:
         """Report an end in its turn; ``is_reported`` says that this has been done before."""
