@@ -359,6 +359,13 @@ def test_du_adds_up(world: Lab) -> None:
     assert parts["get-base"] == (1, 4000)
     assert found.answer["total"] == sum(size for _, size in parts.values())
     assert "4.0 kB" in found.out
+    # What a later step has installed into an entry counts in both lists.
+    (entry,) = (entry for entry in world.store.entries() if entry.script == "get-base")
+    Path(entry.path, "installed-later").write_bytes(b"x" * 5000)
+    listed = world.call("show", "cache", cmd=["cm"]).out
+    (line,) = (line for line in listed.splitlines() if line.startswith("get-base "))
+    grown = {what: size for what, _, size in world.call("du", "cache").answer["parts"]}
+    assert (grown["get-base"], " 9.0 kB " in line) == (9000, True)
 
 
 # ---------------------------------------------------------------- a shared cache

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.api.cache import AnyEntry, CacheForecast, CacheUsage, EntryCheck, ImportReport
-from cmbench.cache.retention import RemovalPlan, RetentionRules
+from cmbench.cache.retention import RemovalPlan, RetentionRules, directory_size
 from cmbench.lib.text_files import counted, size_text
 from common.text import wrapped
 
@@ -19,22 +19,26 @@ SHOWN = 10
 def entries_text(
     entries: Sequence[AnyEntry], used: Sequence[float], marks: Sequence[str] = ()
 ) -> str:
-    """Return cache entries as a table with tags and paths below the rows."""
+    """Return cache entries as a table with tags and paths below the rows.
+
+    Their sizes are of now, as ``cm du cache`` counts them: an environment grows by what later
+    entries install into it.
+    """
     if not entries:
         return "no cache entry matches"
+    sizes = [directory_size(entry.path) for entry in entries]
     lines = [f"{'script':<34}{'version':<13}{'size':>10}{'made':>11}{'used':>11}"]
     notes = marks or [""] * len(entries)
-    for entry, last, note in zip(entries, used, notes, strict=True):
+    for entry, size, last, note in zip(entries, sizes, used, notes, strict=True):
         lines.append(
-            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(entry.size):>10}"
+            f"{entry.script[:33]:<34}{entry.version[:12]:<13}{size_text(size):>10}"
             f"{age(entry.created):>11}{age(last):>11}"
         )
         extra = " ".join(t for t in entry.tags if t.startswith(("_", "name-")))
         if extra:
             lines += wrapped(extra, " " * 4, " " * 4)
         lines.append("    " + entry.path + (f"  ({note})" if note else ""))
-    total = size_text(sum(entry.size for entry in entries))
-    lines.append(f"{counted(len(entries), 'entry', 'entries')}, {total}")
+    lines.append(f"{counted(len(entries), 'entry', 'entries')}, {size_text(sum(sizes))}")
     return "\n".join(lines)
 
 
