@@ -6,17 +6,20 @@ import io
 import json
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cmbench import __version__
 from cmbench.cli import adapter
 from cmbench.cli.commands import VERBS, flags_of_verb, usage_of
 from cmbench.cli.usage import usage_text
 from cmbench.errors import nearest
 from cmbench.index.scripts import Index, Repository
 from cmbench.index.select import parse_tags, short_tags
+from cmbench.lib import installation
 from lab import Lab
 from support import ROOT
 
@@ -71,6 +74,28 @@ def test_help_of_one_verb_reports_its_flags(lab: Lab, capsys: pytest.CaptureFixt
     i = {"action": "help", "automation": "cache", "out": "con"}
     adapter.answer("cache", Automation(), i)
     assert len(capsys.readouterr().out.splitlines()) == len(usage_of("cache"))
+
+
+def test_version_says_what_is_ours_and_what_is_cminds(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cmbench, cmind, python = lab.call("version", "script").out.splitlines()
+    assert re.fullmatch(
+        rf"cmbench {__version__}, revision [\w.-]+, in {re.escape(str(ROOT))}", cmbench
+    )
+    assert cmind == f"cmind {metadata.version('cmind')}, which brings the command cm"
+    assert python.startswith("Python 3.")
+    monkeypatch.setattr(installation, "__file__", str(tmp_path / "a" / "b" / "c" / "d.py"))
+    for origin, end in (
+        ({"url": "file:///src", "dir_info": {}}, ", from file:///src"),
+        (
+            {"url": "https://host/x.git", "vcs_info": {"vcs": "git", "commit_id": "f" * 40}},
+            f", revision {'f' * 12}, from https://host/x.git",
+        ),
+        ({}, ""),
+    ):
+        monkeypatch.setattr(installation, "_origin", lambda origin=origin: origin)
+        assert installation.installed_version() == f"{__version__}{end}"
 
 
 def test_help_shows_the_groups_and_leaves_the_rest_to_all(lab: Lab) -> None:

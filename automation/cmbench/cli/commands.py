@@ -109,6 +109,13 @@ _SLURM = {
 
 VERBS: tuple[Verb, ...] = (
     Verb("script", "help", "help:show_usage"),
+    Verb(
+        "script",
+        "version",
+        "help:show_version",
+        {"cm version script": "versions of cmbench, of the command cm and of Python"},
+        _JSON,
+    ),
     _run(
         "run",
         "run:run_script",

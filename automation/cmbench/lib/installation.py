@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -25,6 +26,30 @@ def install_command(extra: str) -> str:
     else:
         words = [_requirement(extra, _origin())]
     return shlex.join([sys.executable, "-m", "pip", "install", *words])
+
+
+def installed_version() -> str:
+    """Return the version of cmbench with the revision, or the source, that it is of."""
+    from cmbench import __version__
+
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "automation" / "cmbench").is_dir():
+        return f"{__version__}, revision {_revision(checkout)}, in {checkout}"
+    origin = _origin()
+    url = str(origin.get("url", ""))
+    if "vcs_info" in origin:
+        return f"{__version__}, revision {origin['vcs_info']['commit_id'][:12]}, from {url}"
+    return f"{__version__}, from {url}" if url else __version__
+
+
+def _revision(checkout: Path) -> str:
+    """Return what ``git describe`` says of a checkout, ``unknown`` where git says nothing."""
+    command = ["git", "-C", str(checkout), "describe", "--tags", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def _origin() -> Mapping[str, Any]:

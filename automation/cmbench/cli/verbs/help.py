@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
+
 from cmbench.cli.commands import usage_of
-from cmbench.cli.reply import Command, Reply
+from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.cli.results import script_help
 from cmbench.cli.usage import usage_text
 from cmbench.index.select import choose
@@ -18,3 +21,20 @@ def show_usage(command: Command) -> Reply:
             return script_help(index.script(choose(index, tags, name).path), index)
     lines = [usage for usage, _ in usage_of(command.thing)]
     return Reply({"usage": lines}, lambda: usage_text(command.thing, command.help_of))
+
+
+def show_version(command: Command) -> Reply:
+    """``cm version script``: the versions of cmbench, of the command ``cm`` and of Python."""
+    import platform
+
+    from cmbench.lib.installation import installed_version
+
+    refuse_unknown(command.flags, ("json", "out", "quiet", "silent", "verbose", "debug", "help"))
+    versions = {
+        "cmbench": installed_version(),
+        "cmind": f"{metadata.version('cmind')}, which brings the command cm",
+        "Python": f"{platform.python_version()}, {sys.executable}",
+    }
+    text = "\n".join(f"{name} {version}" for name, version in versions.items())
+    # Programs that ask cmind by this name read its own key.
+    return Reply({**versions, "version": metadata.version("cmind")}, text, versions)
