@@ -94,7 +94,13 @@ def test_the_seed_of_another_round_is_refused(tmp_path: Path) -> None:
 
 def told_python(path: Path, answer: str) -> Path:
     """A Python with the package LoadGen, whose check answers as told."""
-    there = {"name": "mlcommons-loadgen", "version": "6.0.17", "folder": "", "modules": []}
+    there = {
+        "name": "mlcommons-loadgen",
+        "version": "6.0.17",
+        "folder": "",
+        "modules": [],
+        "requires": [],
+    }
     return tool(path, f"if [ \"$1\" = -B ]; then echo '{json.dumps(there)}'; else {answer}; fi\n")
 
 

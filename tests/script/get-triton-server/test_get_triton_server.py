@@ -62,7 +62,7 @@ def test_a_python_that_there_is_no_stub_for_is_told(tmp_path: Path) -> None:
 
 def test_a_new_numpy_is_told(tmp_path: Path) -> None:
     """The Python backend was built for another layout of numpy's arrays."""
-    told = '{"name": "numpy", "version": "2.1.0", "folder": "/none", "modules": []}'
+    told = '{"name": "numpy", "version": "2.1.0", "folder": "/none", "modules": [], "requires": []}'
     python = tool(tmp_path / "python3", f"echo '{told}'\n")
     with pytest.raises(Error, match=r"has numpy 2\.1\.0; .* below 2"):
         MODULE.require_old_numpy(str(python))
