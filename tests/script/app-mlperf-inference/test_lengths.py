@@ -111,7 +111,7 @@ def test_the_answers_are_those_of_the_whole_batch() -> None:
     )
     made.load(range(made.sample_count))
     solver = made.solver({MAIN: predictor}, 8)
-    assert len(set(made.lengths[:8].tolist())) > 1
+    assert len(set(made.store.lengths[:8].tolist())) > 1
 
     def answers(part: SampleBatch) -> dict[int, Any]:
         rows, sizes = made.result.rows(len(part.ids)), np.zeros(len(part.ids), np.int64)
@@ -123,7 +123,7 @@ def test_the_answers_are_those_of_the_whole_batch() -> None:
     assert len(parts) > 1
     for part in parts:
         for index, row in answers(part).items():
-            length = made.lengths[index]
+            length = made.store.lengths[index]
             np.testing.assert_allclose(row[:length], together[index][:length], atol=1e-4)
 
 

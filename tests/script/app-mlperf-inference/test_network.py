@@ -268,7 +268,7 @@ def test_questions_are_sent_unfilled_and_joined_by_the_node(tmp_path: Path) -> N
         solver.solve(range(16), results, sizes)
     alone = backends.create("onnxruntime", "cpu", "float32")
     for number, one in enumerate(answers(alone, "bert-99", data, model, 16)):
-        width = int(benchmark.lengths[number])
+        width = int(benchmark.store.lengths[number])
         wanted = np.frombuffer(one, np.float32).reshape(results.shape[1:])[:width]
         np.testing.assert_allclose(results[number][:width], wanted, atol=1e-4)
 
