@@ -101,44 +101,64 @@ class BytePairTokenizer:
 
     def document(self) -> dict[str, Any]:
         """Return the contents of ``tokenizer.json``."""
-        special = [
-            {"id": number, "content": name, "special": True, **dict.fromkeys(FLAGS, False)}
-            for number, name in enumerate(SPECIAL)
-        ]
-        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
         begin = {"SpecialToken": {"id": BEGIN, "type_id": 0}}
         first = {"Sequence": {"id": "A", "type_id": 0}}
         second = {"Sequence": {"id": "B", "type_id": 1}}
-        return {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": special,
-            "normalizer": None,
-            "pre_tokenizer": {**byte_level, "use_regex": True},
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [begin, first],
-                "pair": [begin, first, second],
-                "special_tokens": {BEGIN: {"id": BEGIN, "ids": [0], "tokens": [BEGIN]}},
-            },
-            "decoder": {**byte_level, "use_regex": True},
-            "model": {
-                "type": "BPE",
-                "dropout": None,
-                "unk_token": None,
-                "continuing_subword_prefix": None,
-                "end_of_word_suffix": None,
-                "fuse_unk": False,
-                "byte_fallback": False,
-                "ignore_merges": False,
-                "vocab": dict(self.numbers),
-                "merges": [list(pair) for pair in self.merges],
-            },
+        template = {
+            "type": "TemplateProcessing",
+            "single": [begin, first],
+            "pair": [begin, first, second],
+            "special_tokens": {BEGIN: {"id": BEGIN, "ids": [0], "tokens": [BEGIN]}},
         }
+        special = dict(enumerate(SPECIAL))
+        return tokenizer_document(special, self.numbers, self.merges, BYTE_LEVEL, template)
 
 
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
+BYTE_LEVEL = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": True,
+}
+
+
+def tokenizer_document(
+    special: Mapping[int, str],
+    numbers: Mapping[str, int],
+    merges: Iterable[Sequence[str]],
+    pre_tokenizer: Mapping[str, Any],
+    post_processor: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the contents of ``tokenizer.json`` of byte pairs, as the package tokenizers reads it.
+
+    ``special`` are the tokens that no text makes, by number; ``numbers`` are those of all.
+    """
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": number, "content": name, "special": True, **dict.fromkeys(FLAGS, False)}
+            for number, name in special.items()
+        ],
+        "normalizer": None,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": post_processor,
+        "decoder": BYTE_LEVEL,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": dict(numbers),
+            "merges": [list(pair) for pair in merges],
+        },
+    }
 
 
 def made_of(texts: Iterable[str], most: int) -> BytePairTokenizer:

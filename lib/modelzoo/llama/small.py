@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from modelzoo import models, program, wheel
+from modelzoo.byte_pairs import BYTE_LEVEL, tokenizer_document
 from modelzoo.llama import folder, gguf_file
 from modelzoo.llama.gguf_file import Array
 from modelzoo.llama.size import LlamaSize
@@ -81,37 +82,13 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
 
 def document_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return ``tokenizer.json`` of these tokens: digits alone, then words as GPT-2 splits them."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     kinds = zip(vocabulary.names, vocabulary.kinds, strict=True)
-    added = [
-        {"id": number, "content": name, "special": True, **flags}
-        for number, (name, kind) in enumerate(kinds)
-        if kind == CONTROL
-    ]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-    splits = [{"type": "Digits", "individual_digits": True}, {**byte_level, "use_regex": True}]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splits},
-        "post_processor": None,
-        "decoder": {**byte_level, "use_regex": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {name: number for number, name in enumerate(vocabulary.names)},
-            "merges": [merge.split(" ") for merge in vocabulary.merges],
-        },
-    }
+    special = {number: name for number, (name, kind) in enumerate(kinds) if kind == CONTROL}
+    numbers = {name: number for number, name in enumerate(vocabulary.names)}
+    merges = (merge.split(" ") for merge in vocabulary.merges)
+    splits = [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]
+    before = {"type": "Sequence", "pretokenizers": splits}
+    return tokenizer_document(special, numbers, merges, before)
 
 
 def convert(source: Path, framework: str, reference: Path, out: Path) -> LlamaSize:
