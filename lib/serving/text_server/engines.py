@@ -71,7 +71,7 @@ VLLM = TextEngine(
         "several tokens may come in one event: count them by usage, not by events",
         "the same prompt may be answered otherwise in another batch",
     ),
-    unverified="vLLM was run here on a CPU (0.32); its wheel for GPUs was not",
+    unverified="vLLM on a GPU; version 0.32 was on a CPU",
 )
 TRANSFORMERS = TextEngine(
     name="transformers",
@@ -90,6 +90,6 @@ TRANSFORMERS = TextEngine(
         "the first answer may take a minute, as batching warms up with it",
         "--context does not limit it: a prompt is as long as the model allows",
     ),
-    unverified="transformers serve was run here on a CPU (5.24); on a GPU it was not",
+    unverified="transformers serve on a GPU; version 5.24 was on a CPU",
 )
 ENGINES = {engine.name: engine for engine in (LLAMA_CPP, VLLM, TRANSFORMERS)}
