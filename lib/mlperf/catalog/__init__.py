@@ -37,7 +37,7 @@ from .scenario import (
     ResultKey,
     Scenario,
 )
-from .words import MODE_WORDS, Answers, CatalogError, Category, Division, Mode
+from .text_enums import MODE_WORDS, Answers, CatalogError, Category, Division, Mode
 
 __all__ = [
     "DEFAULT_LIMIT_MS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from .words import CatalogError
+from .text_enums import CatalogError
 
 Plain = str | int | float | bool
 # The step whose model a backend opens instead of the benchmark's own.

@@ -19,7 +19,7 @@ from .scenario import (
     ResultKey,
     Scenario,
 )
-from .words import Answers, CatalogError, Category
+from .text_enums import Answers, CatalogError, Category
 
 SHARE, STRICT_SHARE = 0.99, 0.999
 # A number of tokens must come this close to the reference.

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from . import plugins
 from .backend import BackendSpec
 from .benchmark import BenchmarkSpec
-from .words import CatalogError
+from .text_enums import CatalogError
 
 S = TypeVar("S", BenchmarkSpec, BackendSpec)
 

@@ -23,7 +23,7 @@ from common.python_path import add_folder
 
 from .backend import BackendSpec
 from .benchmark import BenchmarkSpec
-from .words import CatalogError
+from .text_enums import CatalogError
 
 KEY = "CM_MLPERF_PLUGINS"
 PATTERN = "*_spec.py"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from .words import CatalogError
+from .text_enums import CatalogError
 
 ROUNDS = (
     *("0.5", "0.7", "1.0", "1.1", "2.0", "2.1", "3.0"),

@@ -13,7 +13,7 @@ from . import lookup, plugins
 from .backend import BackendSpec
 from .benchmark import BenchmarkSpec, Need
 from .scenario import Scenario
-from .words import MODE_WORDS, CatalogError, Category, Mode
+from .text_enums import MODE_WORDS, CatalogError, Category, Mode
 
 YES = ("yes", "true", "on", "1")
 INSTEAD = "use the variation _all-scenarios for all that there are"

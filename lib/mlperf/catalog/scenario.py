@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import rounds
-from .words import TextEnum
+from .text_enums import TextEnum
 
 NS_PER_MS = 1e6
 # Least length of a performance run by the rules since round 1.0.

@@ -114,7 +114,9 @@ def test_a_gpu_computes_in_float16_by_pytorch() -> None:
 def test_an_option_that_another_one_makes_useful_is_refused_alone() -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": "triton"}
     alone = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100"}
-    with pytest.raises(catalog.words.CatalogError, match="delay_us has no effect without preferr"):
+    with pytest.raises(
+        catalog.text_enums.CatalogError, match="delay_us has no effect without preferr"
+    ):
         catalog.run_inputs.options(alone, catalog.backend("triton"))
     both = {**env, "CM_MLPERF_BACKEND_OPTIONS": "delay_us=100,preferred_batch=8"}
     assert len(catalog.run_inputs.options(both, catalog.backend("triton"))) == 2

@@ -5,7 +5,7 @@ from ..metrics import EXACT_MATCH, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, choice, test
 from ..reasons import LANGUAGE
 from ..scenario import INTERACTIVE, SERVER, SINGLE_STREAM
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

@@ -16,7 +16,7 @@ from ..benchmark import (
 from ..metrics import AUC
 from ..periods import queries, test
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 CAPPED = "run its synthetic form with capped tables, or the tiny one"
 

@@ -5,7 +5,7 @@ from ..metrics import GAUC, NE, RATING_ACCURACY
 from ..periods import queries, test
 from ..reasons import IMAGES
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

@@ -7,7 +7,7 @@ from ..metrics import END_TO_END
 from ..periods import test
 from ..reasons import LANGUAGE
 from ..scenario import OFFLINE
-from ..words import Answers
+from ..text_enums import Answers
 
 ANSWERS = BenchmarkSpec(
     name="e2e-rag-qna",

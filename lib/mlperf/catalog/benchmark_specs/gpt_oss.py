@@ -5,7 +5,7 @@ from ..metrics import EXACT_MATCH
 from ..periods import choice, test
 from ..reasons import LANGUAGE
 from ..scenario import INTERACTIVE, SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

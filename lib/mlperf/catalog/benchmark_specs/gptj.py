@@ -18,7 +18,7 @@ from ..benchmark import (
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L
 from ..periods import QUERIES, STREAM
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 GPTJ = BenchmarkSpec(
     name="gptj-99",

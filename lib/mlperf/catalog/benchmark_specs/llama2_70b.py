@@ -16,7 +16,7 @@ from ..benchmark import (
 from ..metrics import ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, choice, test
 from ..scenario import INTERACTIVE, SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 LLAMA = BenchmarkSpec(
     name="llama2-70b-99",

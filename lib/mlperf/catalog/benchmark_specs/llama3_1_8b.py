@@ -7,7 +7,7 @@ from ..forms import SMALL, USUAL
 from ..metrics import GEN_LEN, ROUGE1, ROUGE2, ROUGE_L, ROUGE_LSUM
 from ..periods import STREAM, choice, test
 from ..scenario import INTERACTIVE, SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 ASSETS = Assets(
     model="get,ml-model,llama3,_8b",

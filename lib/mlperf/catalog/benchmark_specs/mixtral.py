@@ -5,7 +5,7 @@ from ..metrics import GSM8K, MBXP, ROUGE1, ROUGE2, ROUGE_L, TOKENS_PER_SAMPLE
 from ..periods import QUERIES, test
 from ..reasons import LANGUAGE
 from ..scenario import SERVER, SINGLE_STREAM
-from ..words import Answers
+from ..text_enums import Answers
 
 
 def _targets(*references: float) -> tuple[Target, ...]:

@@ -5,7 +5,7 @@ from ..metrics import MAP
 from ..periods import test
 from ..reasons import IMAGES
 from ..scenario import SINGLE_STREAM
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

@@ -5,7 +5,7 @@ from ..metrics import HIERARCHICAL_F1, MAP
 from ..periods import QUERIES, TOKEN_QUERIES, choice
 from ..reasons import LANGUAGE
 from ..scenario import INTERACTIVE, OFFLINE, SERVER, SINGLE_STREAM
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

@@ -4,7 +4,7 @@ from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Period, 
 from ..metrics import MAP
 from ..periods import STREAMS, queries, streams, test
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

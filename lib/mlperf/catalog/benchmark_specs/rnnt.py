@@ -4,7 +4,7 @@ from ..benchmark import Assets, BenchmarkSpec, Limit, ModelSize, Period, Scratch
 from ..metrics import WORD_ACCURACY
 from ..periods import STREAM, queries, test
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

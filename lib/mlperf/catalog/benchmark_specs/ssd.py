@@ -6,7 +6,7 @@ from ..benchmark import Alias, Assets, BenchmarkSpec, Limit, ModelSize, Scratch,
 from ..metrics import MAP
 from ..periods import queries, streams, test
 from ..scenario import SERVER
-from ..words import Answers
+from ..text_enums import Answers
 
 
 def _assets(name: str) -> Assets:

@@ -16,7 +16,7 @@ from ..benchmark import (
 from ..metrics import DICE
 from ..periods import STREAM, test
 from ..scenario import OFFLINE
-from ..words import Answers
+from ..text_enums import Answers
 
 COUNTS = ("loaded_samples", "dataset_size", "accuracy_samples")
 KITS = BenchmarkSpec(

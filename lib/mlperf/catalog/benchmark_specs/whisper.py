@@ -4,7 +4,7 @@ from ..benchmark import Assets, BenchmarkSpec, ModelSize, Need, Period, Target
 from ..metrics import WORD_ACCURACY
 from ..periods import test
 from ..scenario import OFFLINE
-from ..words import Answers
+from ..text_enums import Answers
 
 SPECS = (
     BenchmarkSpec(

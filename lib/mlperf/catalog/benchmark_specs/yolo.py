@@ -6,7 +6,7 @@ from ..benchmark import BenchmarkSpec, Target
 from ..metrics import MAP
 from ..periods import streams, test
 from ..reasons import IMAGES
-from ..words import Answers
+from ..text_enums import Answers
 
 YOLO = BenchmarkSpec(
     name="yolo-95",
