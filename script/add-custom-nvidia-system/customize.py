@@ -13,11 +13,11 @@ from common.problems import Problem
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """The files go into the entry; raises Error without a GPU, or where a known system fits."""
-    from nvidia_mlperf.flow import custom, registry, words
+    from nvidia_mlperf.flow import custom, registry, vocabulary
 
     env = i["env"]
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
-    words.rounds(vendor_round)
+    vocabulary.rounds(vendor_round)
     known = registry.load()
     machine = nvidia_machine.this_machine()
     like = scaled_from(known, machine, vendor_round, str(env.get("CM_NVIDIA_ALLOW_NEAREST") or ""))

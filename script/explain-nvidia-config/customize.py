@@ -65,7 +65,7 @@ def fields(known: Any, requested: str) -> list[str]:
 
 def explain(i: dict[str, Any], known: Any) -> None:
     """One configuration, value by value."""
-    from nvidia_mlperf.flow import words
+    from nvidia_mlperf.flow import vocabulary
 
     env = i["env"]
     vendor_round = str(env["CM_NVIDIA_VENDOR_ROUND"])
@@ -76,7 +76,7 @@ def explain(i: dict[str, Any], known: Any) -> None:
     config = known.config(table, system, ver, run_args(str(env.get("CM_NVIDIA_RUN_ARGS") or "")))
     if machine is not None:
         config = known.scaled(config, machine)
-    ours = words.our_benchmark(vendor_round, table.benchmark, ver)
+    ours = vocabulary.our_benchmark(vendor_round, table.benchmark, ver)
     print(f"{vendor_round} {table.benchmark} {table.scenario} {ver} on {system}; here: {ours}")
     for name, value in sorted(config.values.items()):
         print(described(known.fields[name], value))

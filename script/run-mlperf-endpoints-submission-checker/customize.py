@@ -8,7 +8,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib.yes_no import is_yes
 from mlperf.endpoints import checks, inputs, official
-from mlperf.endpoints.submitted import is_submission, submission_root
+from mlperf.endpoints.submitted_curves import is_submission, submission_root
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from cmbench_results.values import (
 from common.problems import Problem
 from mlperf import client_run as runs
 from mlperf.client_run import ClientRun
-from mlperf.endpoints.submitted import read_point
+from mlperf.endpoints.submitted_curves import read_point
 
 BENCHMARK = "MLPerf Endpoints"
 PER_USER = "tokens_per_s_per_user"

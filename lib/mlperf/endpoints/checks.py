@@ -15,7 +15,7 @@ from mlperf.submission.checks.base import ERROR, WARNING, Finding, Rule
 
 from . import point_checks, rules, system_checks, tree
 from .rules import BANDS, DEDICATED, ELECTED, MODELS, SeedSet
-from .submitted import SubmittedCurve, SubmittedPoint, read_curves, submission_root
+from .submitted_curves import SubmittedCurve, SubmittedPoint, read_curves, submission_root
 
 STRUCTURE = Rule("endpoints.tree", "folders of the tree", "Endpoints submission rules 8.1, 2.2.1")
 COUNT = Rule(

@@ -11,7 +11,7 @@ from mlperf.submission.checks.base import WARNING, Finding, Rule
 
 from . import rules, tree
 from .rules import AGENTIC, CONCURRENCY, DEDICATED, ELECTED
-from .submitted import SubmittedCurve, SubmittedPoint
+from .submitted_curves import SubmittedCurve, SubmittedPoint
 
 FILES = Rule("endpoints.files", "point.yaml, config.yaml, result_summary.json, system_desc.json",
              "Endpoints submission rules 8.1")  # fmt: skip

@@ -11,7 +11,7 @@ from mlperf.submission.checks.base import Finding, Rule
 
 from . import tree
 from .rules import DIVISIONS
-from .submitted import SubmittedCurve
+from .submitted_curves import SubmittedCurve
 
 SYSTEM = Rule(
     "endpoints.system", "the fields of system_desc.json", "Endpoints submission rules 8.2"

@@ -17,7 +17,7 @@ import yaml
 from common.problems import Problem
 from mlperf.catalog import Scenario
 from nvidia_mlperf.flow import systems as systems_of
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 from nvidia_mlperf.flow.errors import RegistryFault, nearest
 from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 from nvidia_mlperf.flow.fields import read as read_fields
@@ -107,8 +107,8 @@ class ConfigRegistry:
 
     def table(self, vendor_round: str, benchmark: str, scenario: str) -> ConfigTable:
         """Return the file of these three, in NVIDIA's words; raise Problem with what there is."""
-        benchmark = words.benchmark(vendor_round, benchmark)
-        scenario = words.scenario(scenario)
+        benchmark = vocabulary.benchmark(vendor_round, benchmark)
+        scenario = vocabulary.scenario(scenario)
         of_round = [table for table in self.tables if table.round == vendor_round]
         for table in of_round:
             if (table.benchmark, table.scenario) == (benchmark, scenario):
@@ -142,7 +142,7 @@ class ConfigRegistry:
             hint = f"{system} has {', '.join(there)}"
             raise Problem("bad-value", f"--config_ver={ver} is not there for {system}", hint)
         values = {**self._inherited(table, fitting[-1]), **self._override(table, overrides or {})}
-        scenario = words.scenario(table.scenario)
+        scenario = vocabulary.scenario(table.scenario)
         config = RunConfig(table.round, table.benchmark, scenario, system, ver, values)
         return replace(config, notes=tuple(self._notes(table, config)))
 
@@ -339,8 +339,10 @@ def _system(path: Path, folder: Path, faults: list[RegistryFault]) -> BenchmarkS
     strange = [*_strange(document, _SYSTEM), *_strange(gpu, _GPU), *_strange(mig, _MIG)]
     if system.id != path.stem:
         strange.append(f"its id is {system.id}, and its name is not")
-    wrong = [each for each in system.rounds if each not in words.VENDOR_ROUNDS]
-    strange += [f"there is no round {each}: {nearest(each, words.VENDOR_ROUNDS)}" for each in wrong]
+    wrong = [each for each in system.rounds if each not in vocabulary.VENDOR_ROUNDS]
+    strange += [
+        f"there is no round {each}: {nearest(each, vocabulary.VENDOR_ROUNDS)}" for each in wrong
+    ]
     faults += [RegistryFault(path.relative_to(folder).as_posix(), 1, text) for text in strange]
     return system
 

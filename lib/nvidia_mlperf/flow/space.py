@@ -9,7 +9,7 @@ from pathlib import Path
 from common.problems import Problem
 from mlperf import catalog
 from mlperf.catalog import Scratch
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 
 FOLDERS = ("data", "models", "preprocessed_data")
 STAND_INS = ("tiny", "synthetic")
@@ -29,8 +29,8 @@ def places() -> dict[str, list[Scratch]]:
 
 def scratch_of(vendor_round: str, word: str) -> Scratch:
     """What is a benchmark's in a round; raises Problem where the round has no such word."""
-    name = words.benchmark(vendor_round, word)
-    scratch = words.rounds(vendor_round)[name].scratch
+    name = vocabulary.benchmark(vendor_round, word)
+    scratch = vocabulary.rounds(vendor_round)[name].scratch
     assert scratch is not None
     return scratch
 
@@ -80,7 +80,7 @@ def scratch_path(path: object, environ: Mapping[str, str]) -> str:
     choose = "`export MLPERF_SCRATCH_PATH=DIR`, a folder of a large disk: 3 TB for everything"
     if not folder:
         raise Problem("needs-input", "the scratch space is not named", choose)
-    if words.placeholders(folder):
+    if vocabulary.placeholders(folder):
         raise Problem(
             "bad-value", f"the scratch space {folder} is a placeholder of the guide", choose
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.problems import Problem
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 from nvidia_mlperf.flow.errors import nearest
 
 SAME_MEMORY, SAME_POWER = 0.1, 0.05
@@ -229,7 +229,7 @@ def system_of_id(
     own = "one of your own: `cm run script --tags=add,custom,system,nvidia`"
     ids = [system.id for system in known.values() if vendor_round in system.rounds]
     others = match.rounds if match is not None else ()
-    hint = words.of_rounds(others) if others else nearest(word, ids, own)
+    hint = vocabulary.of_rounds(others) if others else nearest(word, ids, own)
     raise Problem("bad-value", f"{vendor_round} has no system {word}", hint)
 
 

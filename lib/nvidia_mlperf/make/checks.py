@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.problems import Hint, Problem
-from nvidia_mlperf.flow import systems, words
+from nvidia_mlperf.flow import systems, vocabulary
 from nvidia_mlperf.flow.space import scratch_of
 from nvidia_mlperf.make import builders, data, engines, neuron
 from nvidia_mlperf.make.flow import Flow
@@ -73,7 +73,7 @@ def needs(vendor_round: str, word: str, items: Sequence[PlannedRun]) -> dict[str
 
     Its weights take a GPU's memory in the number format of each of ``items``.
     """
-    place, size = scratch_of(vendor_round, word), words.rounds(vendor_round)[word].size
+    place, size = scratch_of(vendor_round, word), vocabulary.rounds(vendor_round)[word].size
     return {
         "name": word,
         "disk": place.gigabytes * 10**9,

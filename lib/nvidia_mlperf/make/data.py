@@ -10,7 +10,7 @@ from typing import Any
 from aws_neuron import artifact
 from common.problems import Problem
 from mlperf.catalog import Scratch
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 from nvidia_mlperf.flow.space import FOLDERS, of_form, scratch_of
 from nvidia_mlperf.make import neuron, scratch, shown, steps
 from nvidia_mlperf.make.flow import Flow
@@ -41,10 +41,10 @@ def benchmarks(flow: Flow) -> list[tuple[str, str]]:
     """
     vendor_round = flow.settings.vendor_round
     named = flow.variables.get("BENCHMARKS", "").replace(",", " ").split()
-    known = words.rounds(vendor_round)
+    known = vocabulary.rounds(vendor_round)
     if flow.vendor == neuron.ACCELERATOR:
         known = {word: known[word] for word in artifact.benchmarks()}
-    chosen = [words.benchmark(vendor_round, word) for word in named if word.lower() != ALL]
+    chosen = [vocabulary.benchmark(vendor_round, word) for word in named if word.lower() != ALL]
     if foreign := [word for word in chosen if word not in known]:
         text = f"no model of {', '.join(foreign)} is compiled for Inferentia"
         raise Problem("not-available", text, f"BENCHMARKS of: {' '.join(known)}")
@@ -139,8 +139,8 @@ def of_run(flow: Flow, word: str, benchmark: str) -> list[str]:
     """Return the words of a run for the data that are there: without them it would make others."""
     files = files_of_guide(flow)
     written = Path(files, "preprocessed_data", place(flow, word).preprocessed_data)
-    words = [f"--adr.dataset-preprocessed.scratch_path={files}"]
-    return [*by_hand(flow, benchmark), *(words if files and written.is_dir() else [])]
+    scratch = [f"--adr.dataset-preprocessed.scratch_path={files}"]
+    return [*by_hand(flow, benchmark), *(scratch if files and written.is_dir() else [])]
 
 
 def run_data_script(flow: Flow, benchmark: str, tags: str, *words: str) -> Mapping[str, Any]:

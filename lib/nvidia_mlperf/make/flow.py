@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import yaml
 
 from common.problems import Problem, reworded
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.systems import GpuMachine, NeuronDevices
 
@@ -82,7 +82,7 @@ class FlowSettings:
         """Return all that is wrong with them."""
         problems = []
         for name, value, choices in (
-            ("vendor_round", self.vendor_round, words.VENDOR_ROUNDS),
+            ("vendor_round", self.vendor_round, vocabulary.VENDOR_ROUNDS),
             ("division", self.division, DIVISIONS),
             ("form", self.form, FORMS),
             ("execution_mode", self.execution_mode, LENGTHS),
@@ -231,7 +231,7 @@ def check_chosen(variables: Mapping[str, str]) -> None:
     A shell command may have any sign, and RUN_ARGS is looked at where it is read.
     """
     looked = {k: v for k, v in variables.items() if k not in ("DOCKER_COMMAND", "RUN_ARGS")}
-    wrong = [f"{name}={text}" for name, text in looked.items() if words.placeholders(text)]
+    wrong = [f"{name}={text}" for name, text in looked.items() if vocabulary.placeholders(text)]
     if wrong:
         problem = f"{', '.join(wrong)}: a placeholder of the guide"
         raise Problem("bad-value", problem, "write what you want in its place, or leave it out")
@@ -249,11 +249,11 @@ def with_folder(problem: Problem, folder: Path, settings: FlowSettings) -> Probl
     usual = asdict(FlowSettings(""))
     values = {k: v for k, v in asdict(settings).items() if k not in own and v != usual[k]}
     line = f"cm run script --tags=run-harness,nvidia,_workdir --path={folder}-{named[1]} {named[0]}"
-    words = [
+    options = [
         shlex.quote(f"--{name}={str(value).lower() if value is True else value}")
         for name, value in values.items()
     ]
-    return reworded(problem, hint=f"a folder for it: `{' '.join([line, *words])}`")
+    return reworded(problem, hint=f"a folder for it: `{' '.join([line, *options])}`")
 
 
 def read(folder: Path) -> FlowSettings:

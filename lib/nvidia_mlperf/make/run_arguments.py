@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from common.problems import Problem
 from mlperf.catalog import Scenario
-from nvidia_mlperf.flow import words
+from nvidia_mlperf.flow import vocabulary
 from nvidia_mlperf.flow.errors import nearest
 from nvidia_mlperf.flow.fields import REFUSED, ConfigField
 
@@ -147,7 +147,7 @@ def read(
 
 def _refuse_placeholders(text: str) -> None:
     """Raise Problem for a guide's line with placeholders in it, with all of them."""
-    if placeholders := words.placeholders(text):
+    if placeholders := vocabulary.placeholders(text):
         what = "is a placeholder" if len(placeholders) == 1 else "are placeholders"
         raise Problem(
             "bad-value",
@@ -243,8 +243,8 @@ def _run_arguments(
     if benchmarks and flags.get("benchmarks"):
         notes.append(f"BENCHMARKS={benchmarks} does not count beside --benchmarks")
     return RunArguments(
-        benchmarks=_each(names, lambda word: words.benchmark(vendor_round, word), wrong),
-        scenarios=_each(flags.get("scenarios", ()), words.scenario, wrong),
+        benchmarks=_each(names, lambda word: vocabulary.benchmark(vendor_round, word), wrong),
+        scenarios=_each(flags.get("scenarios", ()), vocabulary.scenario, wrong),
         versions=_versions(flags, wrong, notes),
         mode=str(settings.get("test_mode", PERFORMANCE)),
         fast=bool(flags.get("fast") or flags.get("test_run")),

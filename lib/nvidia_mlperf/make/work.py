@@ -9,7 +9,7 @@ from typing import Any
 
 from common.problems import Problem
 from mlperf.catalog.scenario import MULTI_STREAM
-from nvidia_mlperf.flow import registry, systems, words
+from nvidia_mlperf.flow import registry, systems, vocabulary
 from nvidia_mlperf.flow.fields import ConfigField
 from nvidia_mlperf.flow.registry import DEFAULT, ConfigRegistry, ConfigTable, RunConfig
 from nvidia_mlperf.flow.systems import GpuMachine
@@ -197,7 +197,7 @@ def _elsewhere(
         for table in known.tables
         if not scenarios or table.scenario in scenarios
     }
-    others = [each for each in words.VENDOR_ROUNDS if each != flow.settings.vendor_round]
+    others = [each for each in vocabulary.VENDOR_ROUNDS if each != flow.settings.vendor_round]
     rounds = [each for each in others if all((each, name) in there for name in benchmarks)]
     return f"a folder of another round has them: --vendor_round={rounds[-1]}" if rounds else ""
 
@@ -247,7 +247,7 @@ def _items(
         config = known.config(table, system, ver, fitting)
         if machine is not None:
             config = known.scaled(config, machine)
-        yield PlannedRun(words.our_benchmark(table.round, table.benchmark, ver), config)
+        yield PlannedRun(vocabulary.our_benchmark(table.round, table.benchmark, ver), config)
 
 
 def _check_scopes(

@@ -16,7 +16,7 @@ from mlperf.harness.jobs import Probe
 from mlperf.harness.session import estimate, preparation
 from mlperf.harness.session import session as sessions
 from mlperf.harness.settings import Overrides, SessionSettings, Targets, WorkerShape
-from mlperf.harness.tuning import kept, layout_probe, one_round
+from mlperf.harness.tuning import layout_probe, one_round, stored_profiles
 from mlperf.harness.tuning.profile import SpeedProfile, StreamLatency, ThroughputPoint
 
 PROBE = Probe({"onnxruntime": "1.0", "numpy": "2.0"}, 1, 540, 300_000_000)
@@ -38,31 +38,31 @@ def calibration() -> SpeedProfile:
 
 def mark_of(wanted: SessionSettings, data: str = "data", probe: Probe = PROBE) -> dict[str, str]:
     """The fingerprint of a profile for the session's own model."""
-    return kept.fingerprint(wanted, data, probe, wanted.model)
+    return stored_profiles.fingerprint(wanted, data, probe, wanted.model)
 
 
 def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None:
     wanted = settings(tmp_path)
-    path = kept.place(wanted, wanted.model)
+    path = stored_profiles.place(wanted, wanted.model)
     assert path is not None
     assert path.name == "resnet50-tiny.json"
     mark = mark_of(wanted)
-    assert kept.find(path, mark) is None
-    kept.keep(path, mark, calibration())
-    found = kept.find(path, mark)
+    assert stored_profiles.find(path, mark) is None
+    stored_profiles.keep(path, mark, calibration())
+    found = stored_profiles.find(path, mark)
     assert found is not None
     assert found.calibration == calibration()
     assert found.measured_at.startswith("20")
     path.write_text("{", encoding="utf-8")
-    assert kept.find(path, mark) is None
+    assert stored_profiles.find(path, mark) is None
 
 
 def test_nothing_is_kept_without_a_folder_for_it(tmp_path: Path) -> None:
     nowhere = replace(settings(tmp_path), sut_dir="")
-    assert kept.place(nowhere, nowhere.model) is None
-    kept.keep(None, {}, calibration())
-    kept.forget(None)
-    assert kept.find(None, {}) is None
+    assert stored_profiles.place(nowhere, nowhere.model) is None
+    stored_profiles.keep(None, {}, calibration())
+    stored_profiles.forget(None)
+    assert stored_profiles.find(None, {}) is None
 
 
 def test_whatever_speed_depends_on_makes_it_another_one(
@@ -120,7 +120,10 @@ def test_a_busy_machine_is_not_remembered(
         settings=wanted, dataset={"sha256": "data"}, probe=PROBE, patience=patience
     )
     preparation.profile(context, wanted.model)
-    assert (kept.find(kept.place(wanted, wanted.model), mark_of(wanted)) is not None) == is_quiet
+    assert (
+        stored_profiles.find(stored_profiles.place(wanted, wanted.model), mark_of(wanted))
+        is not None
+    ) == is_quiet
 
 
 def test_large_answers_keep_batches_small() -> None:

@@ -13,7 +13,7 @@ import pytest
 from cmbench.errors import Error
 from cmbench.lib import nvidia
 from common.problems import Problem
-from nvidia_mlperf.flow import registry, words
+from nvidia_mlperf.flow import registry, vocabulary
 from nvidia_mlperf.flow.systems import GpuMachine, chosen, machine_of, match, nearest_to
 from steps import Step
 
@@ -59,7 +59,7 @@ def test_every_file_is_there_and_nothing_is_wrong() -> None:
     assert registrations == 438 + 1774 + DERIVED + 4
     assert len(KNOWN.systems) == 69
     for table in KNOWN.tables:
-        words.benchmark(table.round, table.benchmark)
+        vocabulary.benchmark(table.round, table.benchmark)
         assert "mlcommons/inference_results_" in table.source
         assert all(block.origin for block in table.blocks.values())
 
@@ -130,18 +130,18 @@ def test_values_are_the_published_ones() -> None:
 
 def test_words_mean_our_benchmarks_by_round() -> None:
     early = ["3d-unet", "bert", "dlrm", "resnet50", "rnnt", "ssd-mobilenet", "ssd-resnet34"]
-    assert sorted(words.rounds("v0.7")) == sorted(words.rounds("v2.0")) == early
-    assert sorted(words.rounds("v3.1")) == [
+    assert sorted(vocabulary.rounds("v0.7")) == sorted(vocabulary.rounds("v2.0")) == early
+    assert sorted(vocabulary.rounds("v3.1")) == [
         *("3d-unet", "bert", "dlrm-v2", "gptj", "resnet50", "retinanet", "rnnt")
     ]
-    assert words.our_benchmark("v0.7", "3d-unet", "default") == "3d-unet-brats-99"
-    assert words.our_benchmark("v2.0", "3D-UNet", "high_accuracy_triton") == "3d-unet-99.9"
-    assert words.our_benchmark("v2.0", "resnet50", "high_accuracy") == "resnet50"
-    assert words.scenario("offline") == "Offline"
+    assert vocabulary.our_benchmark("v0.7", "3d-unet", "default") == "3d-unet-brats-99"
+    assert vocabulary.our_benchmark("v2.0", "3D-UNet", "high_accuracy_triton") == "3d-unet-99.9"
+    assert vocabulary.our_benchmark("v2.0", "resnet50", "high_accuracy") == "resnet50"
+    assert vocabulary.scenario("offline") == "Offline"
     for call, says in (
-        (lambda: words.benchmark("v0.7", "gptj"), "v0.7 has no benchmark gptj"),
-        (lambda: words.benchmark("v9", "bert"), "v9 is not known"),
-        (lambda: words.scenario("Ofline"), "there is no scenario Ofline"),
+        (lambda: vocabulary.benchmark("v0.7", "gptj"), "v0.7 has no benchmark gptj"),
+        (lambda: vocabulary.benchmark("v9", "bert"), "v9 is not known"),
+        (lambda: vocabulary.scenario("Ofline"), "there is no scenario Ofline"),
     ):
         with pytest.raises(Problem, match=says):
             call()

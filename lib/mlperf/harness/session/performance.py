@@ -25,7 +25,7 @@ from ..reporting.results import (
     write_accuracy_text,
 )
 from ..settings import ACCURACY, PERFORMANCE, RunSettings, Targets
-from ..tuning import kept, targets
+from ..tuning import stored_profiles, targets
 from ..wording import figures
 from .context import Context
 from .launch import say
@@ -69,7 +69,7 @@ def measure(context: Context, scenario: Scenario) -> None:
             _say_attempt(made, scenario, again=aim is not None)
             if aim is not None:
                 # The profile was wrong: the next session measures again.
-                kept.forget(kept.place(settings, settings.model_of(scenario)))
+                stored_profiles.forget(stored_profiles.place(settings, settings.model_of(scenario)))
                 context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
             else:
                 _publish(context, made, attempts, folder)

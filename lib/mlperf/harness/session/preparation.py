@@ -12,7 +12,7 @@ from .. import records
 from ..jobs import Probe, ProbeRequest
 from ..reporting.results import remove_stale_folders, staging_folder
 from ..settings import ModelSpec, Options, SessionSettings
-from ..tuning import kept
+from ..tuning import stored_profiles
 from ..tuning.profile import SpeedProfile
 from ..tuning.store import open_store
 from ..wording import cores_in_words, figures
@@ -56,7 +56,10 @@ def built(context: Context, model: ModelSpec) -> ModelSpec:
     """
     settings, store = context.settings, open_store(context.settings)
     home = store.path.with_suffix("").with_name(f"{store.path.stem}-built") if store else None
-    facts = {**kept.fingerprint(settings, "", context.probe, model), "backend": settings.backend}
+    facts = {
+        **stored_profiles.fingerprint(settings, "", context.probe, model),
+        "backend": settings.backend,
+    }
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     folder = (home or Path(settings.results_dir) / ".built") / key
     if not (settings.reuse and (folder / BUILT).exists()):
@@ -71,9 +74,9 @@ def built(context: Context, model: ModelSpec) -> ModelSpec:
 def profile(context: Context, model: ModelSpec) -> SpeedProfile:
     """Return the speed profile kept from an earlier call on the same machine, or a new one."""
     settings = context.settings
-    path = kept.place(settings, model)
-    wanted = kept.fingerprint(settings, context.dataset["sha256"], context.probe, model)
-    earlier = kept.find(path, wanted) if settings.reuse else None
+    path = stored_profiles.place(settings, model)
+    wanted = stored_profiles.fingerprint(settings, context.dataset["sha256"], context.probe, model)
+    earlier = stored_profiles.find(path, wanted) if settings.reuse else None
     if earlier is not None:
         day = earlier.measured_at[:16].replace("T", " ")
         say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
@@ -81,7 +84,7 @@ def profile(context: Context, model: ModelSpec) -> SpeedProfile:
     idle = context.patience.wait()
     measured = tune(context, model)
     if idle:
-        kept.keep(path, wanted, measured)
+        stored_profiles.keep(path, wanted, measured)
     say(_in_words(measured) + ("" if idle else "; not kept, the machine was busy"))
     return measured
 

@@ -24,7 +24,7 @@ from ..sources import (
 )
 from . import clues, upstream
 from .confs import user_conf
-from .places import LogFolder, mapping, others, places, trees
+from .log_folders import LogFolder, mapping, others, places, trees
 
 Parts = Mapping[str, LogFolder]
 
