@@ -31,8 +31,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from cmbench_results import query
-from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.query import Filter
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
 from cmbench_results.values import (

@@ -20,7 +20,7 @@ from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome, needs_cryptography, publish
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient
-from cmbench_results.places import ResultSource, SourceFiles
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.values import BenchmarkResult
 from common.text import wrapped
 

@@ -144,7 +144,7 @@ def _opened(command: Command, tokens: Path | None = None) -> CrowdServer:
     from cmbench_crowd_server.files import Files
     from cmbench_crowd_server.ledger import Ledger
     from cmbench_gui.site import kept_key
-    from cmbench_results.places import SourceFiles
+    from cmbench_results.result_sources import SourceFiles
     from cmbench_results.store import Store
 
     home, flags = _home(command), command.flags

@@ -123,7 +123,7 @@ def _check(home: str, flags: Mapping[str, Any]) -> None:
     """Refuse flags that lack their value, and a database that cannot be opened."""
     refuse_bare(flags, _VALUED)
     if db := str(flags.get("db") or ""):
-        from cmbench_results.places import SourceFiles
+        from cmbench_results.result_sources import SourceFiles
         from cmbench_results.store import Store
 
         Store(SourceFiles(Workspace.open(home).root), db).close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from cmbench.session.workspace import Workspace
 from cmbench_results import export, query
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store, results_by_id
 from cmbench_results.values import BenchmarkResult
 

@@ -9,8 +9,8 @@ from typing import Any
 from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
 from cmbench_results.distinguish import differing_facts, identity, in_words
-from cmbench_results.places import ResultSource
 from cmbench_results.regression import VersionRuns
+from cmbench_results.result_sources import ResultSource
 from cmbench_results.values import (
     OFFICIAL,
     PER_ACCELERATOR,

@@ -16,7 +16,7 @@ from typing import Any
 from cmbench.errors import Error
 from cmbench.lib import locks
 from cmbench_results import read_only, schema
-from cmbench_results.places import ResultSource, SourceFiles
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.values import (
     ENERGY,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cli.reply import Command, Reply, refuse_bare
 from cmbench.errors import Error
-from cmbench_results.places import ResultSource, SourceFiles
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from common.problems import Hint
 
 if TYPE_CHECKING:

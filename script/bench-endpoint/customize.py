@@ -56,7 +56,7 @@ def results_file(i: dict[str, Any]) -> Path | None:
 
 def register(i: dict[str, Any], path: Path) -> None:
     """Let ``cm … results`` know of these results, also where requests have failed."""
-    from cmbench_results.places import SourceFiles
+    from cmbench_results.result_sources import SourceFiles
 
     if not path.is_file():
         return

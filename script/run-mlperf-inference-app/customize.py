@@ -393,7 +393,7 @@ def keep(i: dict[str, Any], folder: str) -> None:
     """Let ``cm … results`` know of these results, whatever they are worth."""
     if not run_inputs.is_set({"CM_MLPERF_REGISTER": "yes", **i["env"]}, "CM_MLPERF_REGISTER"):
         return
-    from cmbench_results.places import SourceFiles
+    from cmbench_results.result_sources import SourceFiles
 
     home = os.path.join(i["automation"].cmind.repos_path, "cmbench")
     try:

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 
 ALIKE = 1e-6

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from crowd_lab import measured
 
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.contribute import UploadOptions
 from cmbench_crowd.drafts import Draft
 from cmbench_crowd.http_client import CrowdClient, RetryPolicy
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from support import HANG_S, python_env
 
 QUICK = RetryPolicy(attempts=3, pause=0.01, connect=2, read=0.5)

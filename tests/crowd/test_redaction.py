@@ -24,7 +24,7 @@ from cmbench_crowd import redaction as redaction_module
 from cmbench_crowd.bundle import UploadBundle
 from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd.redaction import Redaction
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 
 SEEDED = {
     "host": "quixotic-lathe",

@@ -83,7 +83,7 @@ def cm(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     repository = copy_installed(tmp_path / "site") if installed else ROOT
     lab = Lab(tmp_path)
     modules = imported_modules()
-    assert "cmbench_results.places" in modules, "a script does import more than the engine"
+    assert "cmbench_results.result_sources" in modules, "a script does import more than the engine"
     text = "".join(f"    import {name}\n" for name in modules)
     lab.script(
         "import-all",

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from cmbench_gui.explorer import columns, source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 
 QUERIES = [

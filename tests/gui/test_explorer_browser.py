@@ -17,7 +17,7 @@ from samples import NEWER_ROW, ROW, experiments, own_run
 from cmbench_gui.access import entrance
 from cmbench_gui.server import create_app, listening
 from cmbench_gui.site import Site
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from support import HANG_S, ROOT
 
 CHROMIUM = os.environ.get("CMBENCH_TEST_CHROMIUM") or shutil.which("chromium")

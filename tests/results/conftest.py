@@ -21,7 +21,7 @@ from cmbench_crowd_server.checker import Checker
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_gui.site import Site
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 from support import HANG_S, wait_for
 

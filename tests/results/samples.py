@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cmbench_results.places import ResultSource, SourceFiles
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.store import Store
 
 ROW = {

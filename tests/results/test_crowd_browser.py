@@ -19,7 +19,7 @@ from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, check
 from cmbench_gui.server import listening
 from cmbench_gui.site import Site
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.schema import crowd_run
 from cmbench_results.store import Store
 from support import wait_for

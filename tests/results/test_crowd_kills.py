@@ -21,7 +21,7 @@ from cmbench_crowd.client_home import ClientHome
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import Ledger, manifest_of
 from cmbench_results import query
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 from support import HANG_S, python_env
 

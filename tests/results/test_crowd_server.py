@@ -46,7 +46,7 @@ from cmbench_crowd_server.ledger import Ledger, Limits
 from cmbench_crowd_server.roofline import plausible
 from cmbench_gui.site import Site
 from cmbench_results import query
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.sql import sa
 from cmbench_results.store import Store
 from support import HANG_S, wait_for

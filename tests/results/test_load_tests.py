@@ -10,7 +10,7 @@ import pytest
 
 import mlperf_endpoints_lab as lab
 from cmbench_results import readers
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.values import BenchmarkResult
 
 OURS: dict[str, Any] = {

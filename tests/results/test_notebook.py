@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from samples import sweep
 
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from support import ROOT, Home
 
 NOTEBOOK = ROOT / "docs" / "how-to" / "results.ipynb"

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from cmbench_gui.explorer import source
 from cmbench_gui.server import create_app
 from cmbench_gui.site import Site
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 
 ODD = ("q=%00", "q=%ff", "benchmark=%00", "system=_*%5C", "q=%27+OR+1%3D1+--", f"q={'a' * 200}")

@@ -18,8 +18,8 @@ from samples import NEWER_ROW, ROW, experiments, log, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import export, readers
-from cmbench_results.places import SourceFiles
 from cmbench_results.readers import ReadFault, published
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.values import (
     CERTIFIED,
     ENERGY,

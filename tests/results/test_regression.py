@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from samples import add, own_run
 
-from cmbench_results.places import SourceFiles
 from cmbench_results.regression import history, probability
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 from support import Finished
 

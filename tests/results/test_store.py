@@ -19,8 +19,8 @@ from samples import NEWER_ROW, ROW, add, experiments, log, own_run, sweep, tree
 
 from cmbench.errors import Error
 from cmbench_results import compare, cost, query, read_only, schema
-from cmbench_results.places import ResultSource, SourceFiles
 from cmbench_results.query import Filter
+from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.store import LATEST, SERVED, Store
 from cmbench_results.values import (
     LOCAL,

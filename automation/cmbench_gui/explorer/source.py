@@ -23,7 +23,7 @@ from cmbench.errors import Error
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.table import FACETS
 from cmbench_gui.site import Site, site_of
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from crowd_lab import Faulty, Request, measured
 from benchmark_lab import SCRIPT, module_of
 from cmbench.errors import Error
 from cmbench_crowd.client_home import ClientHome
-from cmbench_results.places import SourceFiles
+from cmbench_results.result_sources import SourceFiles
 
 customize: Any = module_of(SCRIPT / "run-crowd-benchmark" / "customize.py")
 
