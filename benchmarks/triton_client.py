@@ -34,7 +34,7 @@ from library_env import library_env
 
 from serving.bench import machine
 from serving.server import server as triton
-from serving.server.wanted import ServerSpec
+from serving.server.server_spec import ServerSpec
 
 PACKAGES = ("nvidia-pytriton==0.7.0", "tritonclient[http,grpc]==2.51.0",
             "nvidia-cuda-runtime-cu12", "numpy<2")  # fmt: skip

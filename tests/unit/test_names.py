@@ -21,7 +21,7 @@ PARTS = ("automation/", "lib/", "script/")
 
 AMBIGUOUS_CLASSES = 12
 """Class names, without a leading underscore, that two or more classes have."""
-VAGUE_CLASSES = 2
+VAGUE_CLASSES = 0
 """Classes whose name is one word that is a participle, or that says nothing."""
 VAGUE_IDENTIFIERS = 4
 """Variables, arguments, attributes and functions that are called told, found, asked or given."""

@@ -34,7 +34,7 @@ class StepFolders:
     scratch: str
 
 
-# The folder that holds the automations: two above this room.
+# The folder that holds the automations: two above this package.
 _AUTOMATIONS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 

@@ -16,9 +16,9 @@ from cmbench.session.workspace import Workspace
 from cmbench_gui import command as commands
 from cmbench_gui.command import ComposedCommand
 from cmbench_gui.composer.fields import FormField, form_of, unmatched
-from cmbench_gui.composer.known import known_of
 from cmbench_gui.composer.machine import DEVICE, default_inputs, this_machine
 from cmbench_gui.composer.planner import PlannerProcess
+from cmbench_gui.composer.script_badges import known_of
 from cmbench_gui.pages import page
 from cmbench_gui.site import Site, site_of
 

@@ -14,8 +14,8 @@ from .artefact import (
     NeuronCompilation,
     SourceModel,
 )
+from .artifact_paths import benchmarks, file_of, usual_folder, usual_scratch
 from .files import read, sidecar_of, write
-from .places import benchmarks, file_of, usual_folder, usual_scratch
 
 __all__ = [
     "TARGETS",

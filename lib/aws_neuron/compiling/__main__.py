@@ -11,7 +11,7 @@ from typing import Any
 
 from common.problems import Problem
 
-from . import wanted, work
+from . import compile_request, work
 
 
 def exit_on_signal(number: int, _: FrameType | None) -> None:
@@ -26,7 +26,7 @@ def main(request: str) -> int:
     fields = json.loads(Path(request).read_text(encoding="utf-8"))
     answer: dict[str, Any]
     try:
-        answer = {"path": str(work.make(wanted.read(fields)))}
+        answer = {"path": str(work.make(compile_request.read(fields)))}
     except Problem as error:
         answer = error.answer()
     Path(fields["answer"]).write_text(json.dumps(answer, indent=2), encoding="utf-8")

@@ -21,7 +21,7 @@ from aws_neuron.artifact import ArtefactError, ArtefactTensor, NeuronArtefact, N
 from common.files import sha256
 from common.problems import Problem
 
-from .wanted import CompileRequest
+from .compile_request import CompileRequest
 
 PROGRAM = Path(__file__).resolve().with_name("sdk") / "compile.py"
 LAST_LINES = 12

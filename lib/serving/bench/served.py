@@ -12,7 +12,7 @@ from pathlib import Path
 
 from common.problems import Problem
 from serving.server import server
-from serving.server.wanted import ServerSpec
+from serving.server.server_spec import ServerSpec
 
 from . import session
 from .command import INTERRUPTED, say

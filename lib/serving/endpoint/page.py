@@ -9,7 +9,7 @@ from mlperf.pages import charts
 from mlperf.pages.render import render as render_page
 from serving.bench.report import load_in_words
 
-from . import beside, curve, report
+from . import comparison, curve, report
 from .figures import EndpointPoint, keeps
 from .report import EndpointSession
 
@@ -29,7 +29,7 @@ def render(session: EndpointSession) -> str:
         rows=rows,
         tradeoff=curve.tradeoff(session),
         charts=list(_charts(session)),
-        compared=[report.BESIDE, *beside.rows(session.beside)] if session.beside else [],
+        compared=[report.BESIDE, *comparison.rows(session.beside)] if session.beside else [],
         compared_notes=list(report.compared_notes(session)),
         about=report.about(session),
     )

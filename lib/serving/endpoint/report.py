@@ -15,9 +15,9 @@ from serving.bench.figures import LatencySummary, finite_document, latency_docum
 from serving.bench.machine import ClientHost
 from serving.bench.report import load_in_words, ms
 
-from . import beside, figures, imports
-from .beside import ComparedRun
+from . import comparison, figures, imports
 from .checks import EndpointChecks
+from .comparison import ComparedRun
 from .figures import EndpointPoint
 from .measure import EndpointTarget
 
@@ -118,7 +118,7 @@ def text(session: EndpointSession) -> Iterator[str]:
     yield from aligned(table(session), right=True)
     if session.beside:
         yield ""
-        yield from aligned([BESIDE, *beside.rows(session.beside)], right=True)
+        yield from aligned([BESIDE, *comparison.rows(session.beside)], right=True)
         yield from compared_notes(session)
     yield "Times in ms; tok/s/user is 1/TPOT at the median."
     for point in session.points:

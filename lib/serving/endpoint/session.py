@@ -27,8 +27,8 @@ from serving.bench.report import load_in_words, ms
 from serving.bench.results import Load
 
 from . import checks, figures, page, report
-from .beside import read_compared
 from .checks import EndpointChecks
+from .comparison import read_compared
 from .faults import next_step
 from .figures import EndpointPoint
 from .measure import EndpointTarget, measure

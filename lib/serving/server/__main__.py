@@ -20,10 +20,10 @@ from serving.kserve.stand_ins import stand_in
 
 from . import background, foreground, server, server_log
 from .container import ServerContainer, devices, usual_ports
+from .server_spec import ServerSpec
 from .settings import Ports
-from .wanted import ServerSpec
 
-Asked = Mapping[str, Any]
+ProgramRequest = Mapping[str, Any]
 OPTIONS = ConnectionOptions(timeout=server.ASK_S)
 
 
@@ -35,10 +35,10 @@ def say(line: str) -> None:
 def main(words: list[str]) -> int:
     """Run the command of the first word; return 0 also for a failure in the answer."""
     name, path = words
-    request: Asked = json.loads(Path(path).read_text(encoding="utf-8"))
+    request: ProgramRequest = json.loads(Path(path).read_text(encoding="utf-8"))
     foreground.stop_on_signals()
     try:
-        answer: Asked = PROGRAMS[name](request)
+        answer: ProgramRequest = PROGRAMS[name](request)
     except Problem as error:
         answer = error.answer()
     except foreground.StopSignal as stop:
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _run(request: Asked) -> Asked:
+def _run(request: ProgramRequest) -> ProgramRequest:
     """Return a server in the foreground, in the background, or one that is there already."""
     if request.get("url"):
         return _use(request)
@@ -72,7 +72,7 @@ def _log(started: server.RunningServer) -> str:
     return f"its whole log: {started.kept.log}"
 
 
-def _wanted(request: Asked) -> ServerSpec:
+def _wanted(request: ProgramRequest) -> ServerSpec:
     ports = Ports(*request["ports"]) if request["ports"] else None
     keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
     # In a container the image has the launcher.
@@ -97,7 +97,7 @@ def _show_stand_ins(connection: Connection) -> None:
             say(f"note: {model.name}: {what}")
 
 
-def _use(request: Asked) -> Asked:
+def _use(request: ProgramRequest) -> ProgramRequest:
     """Wait for the models of a server that is there; it is not ours to end."""
     deadline = time.monotonic() + float(request["timeout_s"])
     try:
@@ -111,7 +111,7 @@ def _use(request: Asked) -> Asked:
     return {"url": request["url"], "grpc_url": ""}
 
 
-def _stop(request: Asked) -> Asked:
+def _stop(request: ProgramRequest) -> ProgramRequest:
     ended = background.stop(request.get("port"))
     for facts in ended:
         say(f"ended: the server at {facts['url']}")
@@ -120,7 +120,7 @@ def _stop(request: Asked) -> Asked:
     return {"ended": [dict(facts) for facts in ended]}
 
 
-def _print(request: Asked) -> Asked:
+def _print(request: ProgramRequest) -> ProgramRequest:
     """Return the command lines of both containers."""
     import shlex
 
@@ -141,7 +141,11 @@ def _print(request: Asked) -> Asked:
     return lines
 
 
-PROGRAMS: Mapping[str, Callable[[Asked], Asked]] = {"run": _run, "stop": _stop, "print": _print}
+PROGRAMS: Mapping[str, Callable[[ProgramRequest], ProgramRequest]] = {
+    "run": _run,
+    "stop": _stop,
+    "print": _print,
+}
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from serving.kserve import Connection, ConnectionOptions, KserveError, connect
 
 from . import container, remains, server_log
 from . import ports as choice
+from .server_spec import ServerSpec
 from .settings import KeeperSettings, Ports, new_mark
-from .wanted import ServerSpec
 
 
 class LateError(Problem):

@@ -318,12 +318,12 @@ def test_a_server_of_somebody_else_is_asked_and_left_alone(
 
 
 FAULTY = """
-from served import Served
+from served import BatchingModel
 
 import numpy as np
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     def compute(self, feeds):
         count = len(next(iter(feeds.values())))
         return [np.zeros((count, 1)), np.{made}]

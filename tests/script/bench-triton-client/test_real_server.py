@@ -21,7 +21,7 @@ import triton_lab
 from serving.kserve import KserveError, Region, connect
 from serving.server import server
 from serving.server.server import RunningServer
-from serving.server.wanted import ServerSpec
+from serving.server.server_spec import ServerSpec
 from support import HANG_S, Finished, run, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index]

@@ -31,7 +31,7 @@ from serving.repository.plan import (
     helpers_of,
 )
 from serving.server import server
-from serving.server.wanted import ServerSpec
+from serving.server.server_spec import ServerSpec
 from steps import Step
 from support import LIB, ROOT, python_env, run
 
@@ -341,10 +341,10 @@ def test_a_model_of_one_batch_says_so(tmp_path: Path) -> None:
 # Answers with the size of the batch that it was called with, for each sample.
 SIZES = """
 import numpy as np
-from served import Served
+from served import BatchingModel
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     def compute(self, feeds):
         (array,) = feeds.values()
         return [np.full((len(array), 1), len(array)), array]

@@ -35,8 +35,8 @@ from serving.server import (
     server_log,
 )
 from serving.server.server import LateError
+from serving.server.server_spec import ServerSpec
 from serving.server.settings import KeeperSettings, Ports, new_mark, read
-from serving.server.wanted import ServerSpec
 from steps import Step
 from support import HANG_S, LIB, ROOT, python_env, wait_for
 
@@ -492,7 +492,7 @@ def owned_server(asked: ServerSpec, folder: Path) -> subprocess.Popen[bytes]:
     """A process that owns a server until it is killed."""
     program = (
         "import sys, time\nfrom pathlib import Path\nfrom serving.server import server\n"
-        "from serving.server.wanted import ServerSpec\n"
+        "from serving.server.server_spec import ServerSpec\n"
         "with server.running(ServerSpec(sys.argv[1], sys.argv[2]), Path(sys.argv[3])):\n"
         "    time.sleep(600)\n"
     )

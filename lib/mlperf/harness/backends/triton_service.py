@@ -23,7 +23,7 @@ from serving.repository.plan import (
     helpers_of,
 )
 from serving.server import server
-from serving.server.wanted import ServerSpec
+from serving.server.server_spec import ServerSpec
 
 from .. import host
 from ..errors import HarnessError

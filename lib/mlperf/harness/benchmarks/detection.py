@@ -18,7 +18,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec
 from .average_precision import Detections, mean_average_precision
 from .base import Array, Result
-from .samples import SampleReader, SampleStore, Stored
+from .samples import SampleReader, SampleStore, StoreBackedBenchmark
 
 # What LoadGen logs for a box: number of the sample; top, left, bottom and right as shares of the
 # image's sides; score; label. All as float32, and nothing where there is no box.
@@ -125,7 +125,7 @@ class DetectionSolver:
         return count
 
 
-class ObjectDetection(Stored[SampleStore]):
+class ObjectDetection(StoreBackedBenchmark[SampleStore]):
     """Annotated images in ``samples.npy`` and ``annotations.json`` (COCO's format).
 
     The options of the model are those of ``BoxFormat``.

@@ -15,7 +15,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, OneCall, Result
-from .samples import SampleReader, SampleStore, Stored
+from .samples import SampleReader, SampleStore, StoreBackedBenchmark
 
 
 class ImageInputs:
@@ -30,7 +30,7 @@ class ImageInputs:
         return {self._name: self._reader.read(indices)}
 
 
-class ImageClassification(Stored[SampleStore]):
+class ImageClassification(StoreBackedBenchmark[SampleStore]):
     """A labelled set of images in ``samples.npy`` and ``labels.npy``.
 
     The first output of the model is taken as the label, counted from ``label_offset`` as MLPerf's

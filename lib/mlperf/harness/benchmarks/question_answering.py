@@ -17,7 +17,7 @@ from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from . import squad
 from .base import Array, OneCall, Result
-from .samples import LoadedRows, Samples, Stored, copy_rows
+from .samples import LoadedRows, Samples, StoreBackedBenchmark, copy_rows
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 # What LoadGen logs for tokens that were never computed, because they are padding.
@@ -108,7 +108,7 @@ class FeatureStore(LoadedRows):
         return room
 
 
-class QuestionAnswering(Stored[FeatureStore]):
+class QuestionAnswering(StoreBackedBenchmark[FeatureStore]):
     """Features of SQuAD; LoadGen logs float32 [384, 2] (start, end) for each.
 
     The model's inputs are token numbers, mask and segments in this order, its first two outputs

@@ -16,7 +16,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import LoadedRows, Stored, copy_rows
+from .samples import LoadedRows, StoreBackedBenchmark, copy_rows
 
 # What a group consists of, each with a row per pair.
 PARTS = ("dense", "indices", "labels")
@@ -125,7 +125,7 @@ class _Solver:
         }
 
 
-class Recommendation(Stored[Groups]):
+class Recommendation(StoreBackedBenchmark[Groups]):
     """A labelled set of user-item pairs in groups; every group is one of LoadGen's samples.
 
     The option ``layout`` of the model says how it takes the values of the categories:

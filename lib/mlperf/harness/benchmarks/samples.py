@@ -64,7 +64,7 @@ class LoadedSamples(Protocol):
 Kind = TypeVar("Kind", bound=LoadedSamples)
 
 
-class Stored(Generic[Kind]):
+class StoreBackedBenchmark(Generic[Kind]):
     """The part of a benchmark that its store does."""
 
     store: Kind

@@ -15,7 +15,7 @@ from ..jobs import AccuracyFigure
 from ..records import read_json
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
-from .samples import SingleSamples, Stored, cut_out
+from .samples import SingleSamples, StoreBackedBenchmark, cut_out
 
 OVERLAP = 0.5
 # The width of the weights of a window, as a share of its side.
@@ -124,7 +124,7 @@ class Slider:
                 yield slice(y, y + height), slice(x, x + width)
 
 
-class Segmentation(Stored[SingleSamples]):
+class Segmentation(StoreBackedBenchmark[SingleSamples]):
     """Volumes of several shapes and the labels of their voxels.
 
     The data set holds ``samples.npy`` float32, all volumes one after the other, ``shapes.npy``

@@ -20,7 +20,7 @@ from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec
 from . import wer
 from .base import Array, Result
 from .features import Extractor, FeatureSpec
-from .samples import SingleSamples, Stored
+from .samples import SingleSamples, StoreBackedBenchmark
 from .sounds import SoundSet
 
 STEP = "step"
@@ -118,7 +118,7 @@ class _Solver:
             sizes[row] = len(text)
 
 
-class SpeechRecognition(Stored[SingleSamples]):
+class SpeechRecognition(StoreBackedBenchmark[SingleSamples]):
     """Utterances and what was said in them.
 
     The data set is a ``SoundSet``. The main graph of the model is the encoder, its part ``step``

@@ -16,7 +16,7 @@ from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
 from .beams import BeamOptions, BeamSearch
 from .prompts import PromptSet
-from .samples import SingleSamples, Stored
+from .samples import SingleSamples, StoreBackedBenchmark
 
 TOKEN_BYTES = 4
 # A step holds the cache as it was, every layer's new one, and all of them in one array.
@@ -60,7 +60,7 @@ def _rows_of(cache: Array, rows: Array) -> Array:
     return cache if same else cache[rows]
 
 
-class Summarization(Stored[SingleSamples]):
+class Summarization(StoreBackedBenchmark[SingleSamples]):
     """Articles as prompts in tokens, and what people wrote about them.
 
     The data set is a ``PromptSet``. The model takes tokens, their mask and the cache of all layers,

@@ -19,7 +19,7 @@ from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
 from .prompts import PromptSet
 from .rouge import WITH_SENTENCES
-from .samples import SingleSamples, Stored
+from .samples import SingleSamples, StoreBackedBenchmark
 
 ORACLE = "oracle"
 
@@ -41,7 +41,7 @@ class _Solver:
         self.stream(indices, AnswerStream(indices, results, sizes, Unheard(), False))
 
 
-class TextGeneration(Stored[SingleSamples]):
+class TextGeneration(StoreBackedBenchmark[SingleSamples]):
     """Prompts, and what people answered them with.
 
     The data set is a ``PromptSet``. The options of the model are ``max_new_tokens``,

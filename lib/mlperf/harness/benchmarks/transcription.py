@@ -22,7 +22,7 @@ from ..settings import MAIN, GraphSpec, ModelSpec, TensorSpec
 from . import wer
 from .base import Array, Result
 from .log_mel import RATE, LogMelExtractor, LogMelSpec
-from .samples import SingleSamples, Stored
+from .samples import SingleSamples, StoreBackedBenchmark
 from .sounds import SoundSet
 
 STEP = "step"
@@ -114,7 +114,7 @@ class _Solver:
             sizes[row] = results.itemsize * len(letters)
 
 
-class Transcription(Stored[SingleSamples]):
+class Transcription(StoreBackedBenchmark[SingleSamples]):
     """Sounds and what was said in them.
 
     The data set is a ``SoundSet``; where its facts say ``"normalize": "english"``, texts are

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """What remains is the cost of the server."""
 
     def compute(self, feeds: Feeds) -> list[Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """The cores are claimed before torch and the SDK are imported."""
 
     def open(self) -> None:

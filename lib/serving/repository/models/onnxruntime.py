@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import onnxruntime
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "gpu": "CUDAExecutionProvider"}
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """A session per instance."""
 
     def open(self) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import openvino
 from openvino import properties
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 COMPUTES = {"float32": "f32", "bfloat16": "bf16", "int8": "bf16"}
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """A compiled model and a request of it for every instance.
 
     Single samples have one of their own: what depends on the shape is decided while it is compiled.

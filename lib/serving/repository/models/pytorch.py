@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """A module per instance; its arguments are the inputs in their order."""
 
     def open(self) -> None:

@@ -25,7 +25,7 @@ def cores_of(first: int, last: int, instance: int, instances: int) -> tuple[int,
     return start, start + each - 1
 
 
-class Served:
+class BatchingModel:
     """The base of the models: ``open`` and ``compute`` are a runtime's own."""
 
     def initialize(self, args: Mapping[str, str]) -> None:

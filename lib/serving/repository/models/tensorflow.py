@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from served import Feeds, Served
+from served import BatchingModel, Feeds
 
 
-class TritonPythonModel(Served):
+class TritonPythonModel(BatchingModel):
     """Predictors of tensorflow 1 (tf.contrib) or the signature of tensorflow 2."""
 
     def open(self) -> None:

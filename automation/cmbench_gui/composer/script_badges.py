@@ -98,7 +98,7 @@ def _results(site: Site, script: Script, choice: ComposedCommand) -> list[Script
 
 def _counted(site: Site, chosen: dict[str, str]) -> tuple[int, int]:
     from cmbench_results import query
-    from cmbench_results.places import SourceFiles
+    from cmbench_results.result_sources import SourceFiles
     from cmbench_results.store import Store
 
     with Store(SourceFiles(site.workspace().root), site.db) as store:
