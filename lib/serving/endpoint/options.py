@@ -32,6 +32,7 @@ FILES = ("json", "csv", "html")
 MOST_CONNECTIONS = 4096
 UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 LIMITS = ("ttft", "tpot", "itl", "e2e")
+BODY_EXAMPLE = "for example: --body='{\"ignore_eos\": true}'"
 
 OPTIONS = (
     BenchOption("url", "text", "The API: http://HOST:PORT/v1"),
@@ -210,9 +211,9 @@ def _body(text: str) -> Mapping[str, Any]:
     try:
         body = json.loads(text) if text else {}
     except ValueError as error:
-        raise bad_value(f"--body is not JSON: {error}") from error
+        raise bad_value(f"--body is not JSON: {error}", hint=BODY_EXAMPLE) from error
     if not isinstance(body, dict):
-        raise bad_value("--body is no JSON object", hint="--body='{\"ignore_eos\": true}'")
+        raise bad_value("--body is not a JSON object", hint=BODY_EXAMPLE)
     if fixed := {"stream", "model", "messages", "prompt", "n"} & set(body):
         raise bad_value(f"--body sets {', '.join(sorted(fixed))}", hint="leave that out")
     return body

@@ -75,6 +75,13 @@ def test_what_makes_no_sense_is_refused(words: tuple[str, ...]) -> None:
         call_of(*words)
 
 
+@pytest.mark.parametrize("body", ["{", "[]", "{'a': 1}"])
+def test_a_body_that_is_not_an_object_is_refused_with_one_that_is(body: str) -> None:
+    with pytest.raises(Problem, match="--body is not ") as refused:
+        call_of(f"--body={body}")
+    assert refused.value.hint == """for example: --body='{"ignore_eos": true}'"""
+
+
 def test_a_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k1")
     monkeypatch.setenv("MINE", "k2")
