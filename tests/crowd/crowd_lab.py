@@ -37,19 +37,19 @@ Served = Callable[[], tuple["subprocess.Popen[str]", str]]
 """Starts a server: its process, and its address."""
 
 
-def run_logs(folder: Path, count: int, seeds: str = ROUND) -> list[Logs]:
-    """Real runs of LoadGen at once, each answered after two seconds, with seeds of a round.
+def run_logs(folder: Path, seeds: Sequence[str]) -> list[Logs]:
+    """Real runs of LoadGen at once, each answered after two seconds, one for each of ``seeds``.
 
-    Each takes 10 ms more than the one before: LoadGen's figures have six digits, and two results
-    of one figure and one moment are one.
+    Those are a round's, or follow from the seed of a work unit. Each takes 10 ms more than the one
+    before: LoadGen's figures have six digits, and two results of one figure and one moment are one.
     """
     program = Path(__file__).parent / "loadgen_once.py"
-    places = [folder / str(number) for number in range(count)]
+    places = [folder / str(number) for number in range(len(seeds))]
     runs = [
         subprocess.Popen(
-            [sys.executable, program, place, str(2 + number / 100), seeds], env=python_env(LIB)
+            [sys.executable, program, place, str(2 + number / 100), seed], env=python_env(LIB)
         )
-        for number, place in enumerate(places)
+        for number, (place, seed) in enumerate(zip(places, seeds, strict=True))
     ]
     for run in runs:
         assert run.wait(HANG_S) == 0

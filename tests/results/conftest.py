@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from crowd_lab import Logs, Served, Volunteer, run_logs
+from crowd_lab import ROUND, Logs, Served, Volunteer, run_logs
 from starlette.testclient import TestClient
 
 from cmbench_crowd_server import api
@@ -79,7 +79,7 @@ def store(opened: Callable[[], Store]) -> Store:
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Logs]:
     """Nine real runs of LoadGen, made at once: what answers after seconds is measured well."""
-    return run_logs(tmp_path_factory.mktemp("logs"), 9)
+    return run_logs(tmp_path_factory.mktemp("logs"), [ROUND] * 9)
 
 
 @pytest.fixture

@@ -193,7 +193,6 @@ def _next(key: str) -> str:
     return signs[signs.index(key[-1]) + 1]
 
 
-@pytest.mark.quiet
 def test_a_log_that_was_only_written_otherwise_is_a_copy(
     crowd: api.CrowdServer, volunteer: Make, logs: list[Logs]
 ) -> None:
@@ -356,7 +355,6 @@ ODD = {
 
 
 @pytest.mark.parametrize("what", ODD)
-@pytest.mark.quiet
 def test_what_a_log_says_is_told_plainly_and_in_short(
     crowd: api.CrowdServer, volunteer: Make, logs: list[Logs], what: str
 ) -> None:
@@ -638,7 +636,6 @@ def test_an_address_that_a_proxy_cannot_tell_is_no_trusted_one(crowd: api.CrowdS
     assert of("testclient") == of("127.0.0.1") == of("::ffff:127.0.0.1") == ""
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("style", ["valid", ""])
 def test_a_short_run_is_no_full_one_whatever_its_manifest_says(
     crowd: api.CrowdServer, volunteer: Make, logs: list[Logs], style: str
@@ -658,7 +655,6 @@ def test_a_short_run_is_no_full_one_whatever_its_manifest_says(
     assert spec["style"] == "test"
 
 
-@pytest.mark.quiet
 def test_a_short_run_does_not_answer_for_a_full_one(
     crowd: api.CrowdServer, volunteer: Make, tmp_path: Path
 ) -> None:
@@ -666,7 +662,7 @@ def test_a_short_run_does_not_answer_for_a_full_one(
     work.want(crowd.ledger, spec)
     one = volunteer()
     told = signed(one, "lease", {"key": public_of(one.key), "do": "lease", "work": ""}).json()
-    (log,) = run_logs(tmp_path / "leased", 1, told["seed"])
+    (log,) = run_logs(tmp_path / "leased", [told["seed"]])
     config = m.ManifestConfig(backend="onnxruntime", device="cpu", style="valid")
     run = one.send(log, work_unit=told["id"], config=config)
     checked(crowd)
@@ -674,7 +670,6 @@ def test_a_short_run_does_not_answer_for_a_full_one(
     assert words(one.get(run)) == ["its work unit asks for another style"]
 
 
-@pytest.mark.quiet
 def test_latencies_that_were_edited_are_seen(
     crowd: api.CrowdServer, volunteer: Make, logs: list[Logs]
 ) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from crowd_lab import Logs, Served, really_measured
 
 from cmbench_crowd import manifest as m
@@ -102,7 +101,6 @@ def until(does: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.quiet
 def test_whoever_is_killed_whenever_each_result_arrives_once(
     served: Served, logs: list[Logs], tmp_path: Path, url: str
 ) -> None:
