@@ -96,8 +96,10 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse a build for a CUDA that this machine does not have; called by ``cm plan``."""
     env = i["env"]
     name = pythons.bare_name(text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME"))
-    on_gpu = name.endswith("-gpu") or text(env, "CM_MLPERF_DEVICE") == "cuda"
-    if not on_gpu or not cuda_builds.builds(name):
+    # The device is read of those packages alone: what is read tells one cache entry from another.
+    if not cuda_builds.builds(name):
+        return {"return": 0}
+    if not name.endswith("-gpu") and text(env, "CM_MLPERF_DEVICE") != "cuda":
         return {"return": 0}
     python, base = text(env, "CM_PYTHON_BIN_WITH_PATH"), text(env, "CM_PYTHON_LAYER_BASE")
     python = python or (str(pythons.interpreter_of(base)) if base else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,29 @@ def test_other_wheels_are_not_refused(
     package: str, bounds: str, env: dict[str, str], tmp_path: Path
 ) -> None:
     step(tmp_path, package, bounds, **env).call("refuse")
+
+
+class ReadKeys(dict[str, Any]):
+    """Variables of a step that know which of them were read."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.keys_read: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.keys_read.add(key)
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize(("package", "is_read"), [("torch", True), ("scikit-learn", False)])
+def test_a_package_that_is_built_for_no_device_is_the_same_entry_for_each(
+    package: str, is_read: bool, tmp_path: Path
+) -> None:
+    """Else what was prepared for any run is made anew for one that names its device."""
+    one = step(tmp_path, package, CM_MLPERF_DEVICE="cpu")
+    one.env = ReadKeys(one.env)
+    one.call("refuse")
+    assert ("CM_MLPERF_DEVICE" in one.env.keys_read) == is_read
 
 
 @pytest.mark.parametrize(
