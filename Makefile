@@ -70,10 +70,8 @@ types: $(INSTALLED_FOR_QUICK)
 unit: $(INSTALLED_FOR_QUICK)
 	$(BIN)/pytest -q $(PARALLEL) tests/unit
 
-# Tests marked `quiet` measure, and run alone.
 pytest: coverage
-	$(BIN)/pytest $(PARALLEL) -m "not quiet" --ignore=tests/unit --ignore=tests/engine
-	$(BIN)/pytest -m quiet --ignore=tests/unit --ignore=tests/engine
+	$(BIN)/pytest $(PARALLEL) --ignore=tests/unit --ignore=tests/engine
 
 # PYTHON of an environment with PyTorch for CUDA and this project: `make test-gpu BIN=PATH/bin`.
 test-gpu:

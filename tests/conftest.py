@@ -26,11 +26,6 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
-# Its runs wait for a quiet moment, as those of users do: tests beside them would only make them
-# wait. Tests that are marked one by one measure, or look at what the whole machine has.
-QUIET = ROOT / "tests/end_to_end/test_volunteer.py"
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of shared files, in the process that starts the others."""
     if shared_files.VARIABLE not in os.environ:
@@ -40,22 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without a quiet test where no other is run: to import all takes 12 s."""
-    if config.option.markexpr != "quiet" or not collection_path.match("test_*.py"):
-        return None
-    text = collection_path.read_text(encoding="utf-8")
-    return None if collection_path == QUIET or "pytest.mark.quiet" in text else True
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what waits or measures, so that ``make test`` runs it alone.
-
-    Files with slow tests go first, so that no process is left with one while the others are idle.
-    """
-    for item in items:
-        if item.path == QUIET:
-            item.add_marker(pytest.mark.quiet)
+    """Let files with slow tests go first, so that no process has one while the others are idle."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

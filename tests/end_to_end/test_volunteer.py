@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from support import HANG_S, ROOT, Home
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_index]
 TINY = "--tags=crowd,benchmark,_tiny"
+# In the Python of the tests, which has the packages of a benchmark, and beside other tests.
+SHORT = (f"--python={sys.executable}", "--max_wait=0", "--quiet")
 WANTED = {"benchmark": "resnet50", "scenario": "Offline", "backend": "onnxruntime", "style": "test"}
 
 
@@ -63,13 +66,18 @@ def test_the_tiny_benchmark_from_the_form_to_the_explorer(
     with home.serving(*words) as address, browser() as chromium:
         watched = Watched(chromium, address)
         page = watched.page
-        # The benchmark itself takes 10 s; what it needs is installed first.
-        page.set_default_timeout(1_200_000)
+        page.set_default_timeout(1000 * HANG_S)
         page.wait_for_selector("form[data-settled]", state="attached")
         page.select_option("[name=backend]", "onnxruntime")
         page.click("summary:has-text('Speed')")
         page.fill("[name=min_duration]", "1000")
+        page.click("summary:has-text('What is measured')")
+        page.fill("[name=max_wait]", "0")
+        page.click("summary:has-text('Packages and data')")
+        page.fill("[name=python]", sys.executable)
         page.wait_for_selector("#command:has-text('--min_duration=1000')")
+        page.wait_for_selector("#command:has-text('--max_wait=0')")
+        page.wait_for_selector("#command:has-text('--python=')")
         assert "--backend=onnxruntime" in page.inner_text("#command")
         page.click("#run")
         page.wait_for_selector("#steps:has-text('app-mlperf-inference')")
@@ -103,7 +111,8 @@ def test_leased_work_from_the_list_to_the_table_and_back(
     planned = home.cm("plan", "script", TINY, "--model=resnet50", "--quiet").ok().stdout
     assert "run-mlperf-inference-app" in planned
     assert list((home.cm_repos / "cmbench").rglob("*.zip")) == [], "nothing was packed or sent"
-    done = home.cm("run", "script", TINY, unit, "--test_query_count=64", "--quiet").ok()
+    short = ("--test_query_count=64", *SHORT)
+    done = home.cm("run", "script", TINY, unit, *short).ok()
     assert "Nothing was sent" in done.stdout
     found = (home.path / "user home").rglob("mlperf-inference-results/**/results.json")
     results = max(found, key=lambda path: path.stat().st_mtime)

@@ -171,7 +171,6 @@ def test_a_model_of_another_length_than_the_features_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.quiet
 @pytest.mark.parametrize("name", ["resnet50", "bert-99"])
 def test_loadgen_measures_it_and_says_cpu(name: str, tmp_path: Path) -> None:
     data = lab.arrays() if name == "resnet50" else forms.features()

@@ -312,7 +312,6 @@ STANDS_IN = "stand-in: the processor computed this in the place of a Neuron devi
 
 
 @pytest.mark.slow
-@pytest.mark.quiet
 @pytest.mark.needs_index
 @pytest.mark.skipif(
     not os.environ.get("CMBENCH_INFERENTIA"),
