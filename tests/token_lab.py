@@ -55,7 +55,7 @@ class Engine(TokenGenerator):
             if self.acts == "begins twice":
                 stream.begin([row], answer[:1])
             if self.acts == "is slow":
-                time.sleep(0.6)
+                time.sleep(0.2)
             if self.acts == "forgets":
                 continue
             length = {"one token": 1, "no token": 0, "too many": 99}.get(self.acts, 6)

@@ -222,7 +222,7 @@ def test_of_a_benchmark_that_loadgen_lacks_tokens_are_timed_too(
 def test_interactive_is_held_to_limits_of_its_own(
     benchmark: str, tmp_path: Path, plugins: Path, data: Path
 ) -> None:
-    """An answer after 0.6 s, with its first token at once: in time for TTFT, not for TPOT."""
+    """Six tokens in 0.2 s are in time for the TPOT of Server, and not for that of Interactive."""
     few = {"overrides": {"min_query_count": 4}, "shape": {"workers": 4, "threads": 1, "batch": 1}}
     done = run_once(
         tmp_path, plugins, data, "is slow", benchmark=benchmark, scenario="Interactive", **few
@@ -234,7 +234,7 @@ def test_interactive_is_held_to_limits_of_its_own(
         if "latency" in fault.rule
     )
     assert fault.rule == "p99 token latency"
-    assert "p99 TPOT 1" in fault.text
+    assert "p99 TPOT" in fault.text
     assert "--server_target_qps" in fault.advice
 
 
