@@ -15,7 +15,7 @@ import ssh_lab
 import sweep_lab
 from kills import Ordeal
 from ssh_lab import NAMES, Ssh, missing
-from sweep_lab import SWEEP, every, points, runs_of, start
+from sweep_lab import SWEEP, every, looking_often, points, runs_of, start
 
 from common.python_path import child_env
 from support import HANG_S, Home, wait_for
@@ -39,7 +39,7 @@ def there(home: Home, machines: Ssh, world: Path) -> Home:
     (world / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
     # What an entry has read is the same here and there: else it would be made there anew.
     extra = {**machines.environment(), "SWEEP_COUNT": str(machines.count)}
-    return replace(home, extra_env=extra)
+    return replace(looking_often(home), extra_env=extra)
 
 
 def left_behind(ssh: Ssh) -> list[Path]:
