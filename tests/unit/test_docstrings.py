@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 
@@ -35,12 +35,12 @@ UNIT = re.compile(
 )
 
 
-@cache
-def parsed(source: str) -> ast.Module:
+def functions_of(source: str) -> list[ast.FunctionDef]:
+    """Return the public functions of a module."""
     with suppress(SystemError):
-        return ast.parse(source)
+        return list(public_functions(ast.parse(source)))
     # Another thread has parsed in between: CPython 3.11 counts the depth of all together.
-    return ast.parse(source)
+    return list(public_functions(ast.parse(source)))
 
 
 def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef]:
@@ -67,11 +67,11 @@ def errors_raised(function: ast.FunctionDef) -> set[str]:
     return {name for name in found if name.endswith("Error")} - caught
 
 
-def silent(source: str) -> list[tuple[str, int]]:
-    """Public functions of a module that raise an error and do not say so, with their lines."""
+def silent(functions: list[ast.FunctionDef]) -> list[tuple[str, int]]:
+    """Those of ``functions`` that raise an error and do not say so, with their lines."""
     return [
         (function.name, function.lineno)
-        for function in public_functions(parsed(source))
+        for function in functions
         if errors_raised(function) and not RAISES.search(told(function))
     ]
 
@@ -86,11 +86,11 @@ def arguments(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
         yield each.arg, ast.unparse(each.annotation) if each.annotation else ""
 
 
-def without_shape(source: str) -> list[tuple[str, int]]:
-    """Public functions that take or give back an array and tell no shape."""
+def without_shape(functions: list[ast.FunctionDef]) -> list[tuple[str, int]]:
+    """Those of ``functions`` that take or give back an array and tell no shape."""
     return [
         (function.name, function.lineno)
-        for function in public_functions(parsed(source))
+        for function in functions
         if ARRAY.search(" ".join([*(kind for _, kind in arguments(function)), given(function)]))
         and not SHAPE.search(told(function))
     ]
@@ -100,14 +100,14 @@ def given(function: ast.FunctionDef) -> str:
     return ast.unparse(function.returns) if function.returns else ""
 
 
-def without_unit(source: str) -> list[tuple[str, int]]:
-    """Public functions with a time, a size or a figure whose unit nothing tells: no word, no name.
+def without_unit(functions: list[ast.FunctionDef]) -> list[tuple[str, int]]:
+    """Those of ``functions`` with a time, a size or a figure whose unit no word and no name tells.
 
     A name such as ``wait_s`` or ``free_bytes`` tells it.
     """
     return [
         (function.name, function.lineno)
-        for function in public_functions(parsed(source))
+        for function in functions
         if (
             (given(function) in ("float", "float | None") and not UNIT.search(spaced(function)))
             or any(
@@ -124,34 +124,32 @@ def spaced(function: ast.FunctionDef) -> str:
     return function.name.replace("_", " ")
 
 
+RULES = (silent, without_shape, without_unit)
+
+
 @cache
-def modules(part: str) -> list[tuple[str, str]]:
-    """The names of the modules of a part, and their text."""
-    named = [(path.relative_to(ROOT).as_posix(), path) for path in project_files()]
-    return [
-        (name, path.read_text(encoding="utf-8"))
-        for name, path in named
-        if name.startswith(part) and path.suffix == ".py"
-    ]
+def violations(part: str) -> dict[Callable[..., object], list[str]]:
+    """Return by rule which functions of a part break it; the trees of modules are not kept."""
+    broken: dict[Callable[..., object], list[str]] = {rule: [] for rule in RULES}
+    for path in project_files():
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(part) or path.suffix != ".py":
+            continue
+        functions = functions_of(path.read_text(encoding="utf-8"))
+        for rule in RULES:
+            broken[rule] += [f"{name}:{line} {function}" for function, line in rule(functions)]
+    return broken
 
 
 @pytest.mark.parametrize("part", NUMERIC)
 def test_a_public_function_tells_the_shapes_of_arrays(part: str) -> None:
-    found = [
-        f"{name}:{line} {function}"
-        for name, source in modules(part)
-        for function, line in without_shape(source)
-    ]
+    found = violations(part)[without_shape]
     assert found == [], "their docstrings tell no shape, such as [n, 4], and no interface"
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_public_function_tells_the_units_of_quantities(part: str) -> None:
-    found = [
-        f"{name}:{line} {function}"
-        for name, source in modules(part)
-        for function, line in without_unit(source)
-    ]
+    found = violations(part)[without_unit]
     assert found == [], "neither their docstrings nor their names tell the unit"
 
 
@@ -178,17 +176,18 @@ def latency() -> float:
 def latency_ms() -> float:
     """How long."""
 '''
-    assert without_shape(source) == [("boxes", 2)]
-    assert without_unit(source) == [("wait", 11), ("latency", 17)]
+    functions = functions_of(source)
+    assert without_shape(functions) == [("boxes", 2)]
+    assert without_unit(functions) == [("wait", 11), ("latency", 17)]
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_public_function_says_what_it_raises(part: str) -> None:
+    hooks = tuple(f" {hook}" for hook in HOOKS)
     found = [
-        f"{name}:{line} {function}"
-        for name, source in modules(part)
-        for function, line in silent(source)
-        if not (name.endswith("/customize.py") and function in HOOKS)
+        place
+        for place in violations(part)[silent]
+        if not ("/customize.py:" in place and place.endswith(hooks))
     ]
     assert found == [], "their docstrings do not say what they raise"
 
@@ -222,4 +221,4 @@ class Public:
     def _own(self):
         raise HarnessError("text")
 '''
-    assert silent(source) == [("silent", 6), ("quiet", 19)]
+    assert silent(functions_of(source)) == [("silent", 6), ("quiet", 19)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterator
 
@@ -68,9 +69,12 @@ def _default_codes(function: ast.FunctionDef) -> Iterator[str]:
 def codes_in_sources() -> dict[str, list[str]]:
     """Code to the places that raise it."""
     found: dict[str, list[str]] = {}
+    # To parse all modules would take seconds.
+    gives_code = re.compile(rf"\b({'|'.join(PLACES)})\(|\bcode\b[^=\n]*=")
     for path in SOURCES:
         name = path.relative_to(ROOT).as_posix()
-        for code, line in raised(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for code, line in raised(ast.parse(text)) if gives_code.search(text) else ():
             found.setdefault(code, []).append(f"{name}:{line}")
     return found
 

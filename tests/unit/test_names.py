@@ -47,37 +47,36 @@ PROSE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
-    """A source file of a shipped part."""
+class ModuleWords:
+    """What a source file of a shipped part names and says."""
 
     name: str
-    text: str
-    nodes: list[ast.AST]
+    classes: list[str]
+    identifiers: Counter[str]
+    prose: list[str]
 
 
 @functools.cache
-def modules() -> list[Module]:
+def modules() -> list[ModuleWords]:
     """Return the Python files of the parts, tests of scripts left out."""
     names = {path.relative_to(ROOT).as_posix(): path for path in project_files()}
-    shipped = [
-        (name, path.read_text(encoding="utf-8"))
+    return [
+        words_of(name, path.read_text(encoding="utf-8"))
         for name, path in names.items()
         if name.startswith(PARTS) and name.endswith(".py") and "/tests/" not in name
     ]
-    return [Module(name, text, list(ast.walk(ast.parse(text)))) for name, text in shipped]
 
 
-def classes() -> Iterator[tuple[Module, ast.ClassDef]]:
-    """Return every class with its module."""
-    for module in modules():
-        for node in module.nodes:
-            if isinstance(node, ast.ClassDef):
-                yield module, node
+def words_of(name: str, text: str) -> ModuleWords:
+    """Return what a module names and says; its tree is large and not kept."""
+    nodes = list(ast.walk(ast.parse(text)))
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    return ModuleWords(name, classes, Counter(identifiers(nodes)), list(prose(nodes, text)))
 
 
-def identifiers(module: Module) -> Iterator[str]:
+def identifiers(nodes: list[ast.AST]) -> Iterator[str]:
     """Return the names that are assigned to or defined: of values, arguments and functions."""
-    for node in module.nodes:
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -88,16 +87,16 @@ def identifiers(module: Module) -> Iterator[str]:
             yield node.name
 
 
-def prose(module: Module) -> Iterator[str]:
+def prose(nodes: list[ast.AST], text: str) -> Iterator[str]:
     """Return the docstrings of a module and its comments on lines of their own."""
-    for node in module.nodes:
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node, clean=False) or ""
-    yield from re.findall(r"(?m)^\s*#(.*)$", module.text)
+    yield from re.findall(r"(?m)^\s*#(.*)$", text)
 
 
 def test_class_names_are_used_once() -> None:
-    names = Counter(node.name for _, node in classes() if not node.name.startswith("_"))
+    names = Counter(n for module in modules() for n in module.classes if not n.startswith("_"))
     ambiguous = {name: count for name, count in names.items() if count > 1}
     print(f"{len(ambiguous)} class names are used more than once: {ambiguous}")
     assert len(ambiguous) <= AMBIGUOUS_CLASSES
@@ -105,22 +104,24 @@ def test_class_names_are_used_once() -> None:
 
 def test_class_names_are_nouns() -> None:
     vague = [
-        f"{module.name}: {node.name}" for module, node in classes() if VAGUE.fullmatch(node.name)
+        f"{module.name}: {name}"
+        for module in modules()
+        for name in module.classes
+        if VAGUE.fullmatch(name)
     ]
     print(f"{len(vague)} classes have a vague name:", *vague, sep="\n")
     assert len(vague) <= VAGUE_CLASSES
 
 
 def test_identifiers_say_what_a_value_is() -> None:
-    names = Counter(name for module in modules() for name in identifiers(module))
-    counts = {name: names[name] for name in sorted(IDENTIFIERS)}
+    counts = {n: sum(m.identifiers[n] for m in modules()) for n in sorted(IDENTIFIERS)}
     print(f"{sum(counts.values())} identifiers say how a value came about: {counts}")
     assert sum(counts.values()) <= VAGUE_IDENTIFIERS
 
 
 @functools.cache
 def all_prose() -> str:
-    return " ".join(text for module in modules() for text in prose(module)).lower()
+    return " ".join(text for module in modules() for text in module.prose).lower()
 
 
 @pytest.mark.parametrize("words", PROSE)
@@ -144,10 +145,11 @@ class Kept:
         self.size = self.told = asked(given=1)
         self.size.found = 1  # not counted as prose
 '''
-    module = Module("a.py", source, list(ast.walk(ast.parse(source))))
-    names = Counter(name for name in identifiers(module) if name in IDENTIFIERS)
-    assert names == {"found": 2, "asked": 1, "told": 1}
-    assert [text for text in prose(module) if text] == ["What is told.", " Each of them."]
+    module = words_of("a.py", source)
+    assert module.classes == ["Kept"]
+    counts = {name: count for name, count in module.identifiers.items() if name in IDENTIFIERS}
+    assert counts == {"found": 2, "asked": 1, "told": 1}
+    assert [text for text in module.prose if text] == ["What is told.", " Each of them."]
     assert [
         name for name in ("Kept", "Linted", "LintedScript", "Seed") if VAGUE.fullmatch(name)
     ] == [
