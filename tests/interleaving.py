@@ -13,16 +13,17 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cmbench.cache import records, staging, store
+from cmbench.cache import disk, records, staging, store
 from cmbench.lib import locks
 
 Key = tuple[Any, ...]
@@ -36,6 +37,13 @@ class Killed(BaseException):
     """What ends an actor at the point where it stands."""
 
 
+def _closed() -> threading.Lock:
+    """Return a lock that is held: who acquires it waits until another thread releases it."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class Actor:
     """A process: a function in a thread that stops before each of its operations."""
 
@@ -45,7 +53,7 @@ class Actor:
         self.ended = self.killed = False
         self.failed: BaseException | None = None
         self._handles: set[int] = set()
-        self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
+        self._go, self._stopped = _closed(), _closed()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
         self._stopped.acquire()
@@ -149,7 +157,7 @@ def patch(patched: pytest.MonkeyPatch) -> None:
     steps = {name: _step(name, everything[name]) for name in (*_STEPS, "close")}
     steps |= {"urandom": _urandom, "path": SimpleNamespace(**{**there, **paths})}
     # Nothing here is about power cuts.
-    steps["fsync"] = lambda handle: None
+    patched.setattr(disk.os, "fsync", lambda handle: None)
     for module in (store, staging, records, locks):
         patched.setattr(module, "os", SimpleNamespace(**{**everything, **steps}))
     patched.setattr(locks, "fcntl", SimpleNamespace(**{**vars(fcntl), "flock": _flock}))
@@ -157,6 +165,18 @@ def patch(patched: pytest.MonkeyPatch) -> None:
         patched.setattr(module, "open", _step("write", builtins.open), raising=False)
     patched.setattr(staging, "remove_tree", _remove_tree)
     patched.setattr(records, "owner", lambda: {"host": "here", "pid": 1, "since": 0})
+
+
+def _contents(folder: str) -> Iterator[tuple[str, bytes | None]]:
+    """Return what is below a folder, in order, with the bytes of files."""
+    for item in sorted(os.scandir(folder), key=attrgetter("name")):
+        if item.is_dir(follow_symlinks=False):
+            yield item.path, None
+            yield from _contents(item.path)
+        else:
+            handle = os.open(item.path, os.O_RDONLY)
+            yield item.path, os.read(handle, 1 << 20)
+            os.close(handle)
 
 
 @dataclass
@@ -236,11 +256,10 @@ class Search:
             raise AssertionError(f"{problem} after {done}") from problem
 
     def _state(self, actors: Sequence[Actor]) -> Key:
-        files = tuple(
-            (str(path), path.read_bytes() if path.is_file() else b"")
-            for path in sorted(self.place.rglob("*"))
+        return (
+            tuple(_contents(str(self.place))),
+            *((tuple(a.trace), a.ended, a.killed) for a in actors),
         )
-        return (files, *((tuple(a.trace), a.ended, a.killed) for a in actors))
 
     def _ways(self, start: Key) -> int:
         """How many different ways lead from ``start`` to an end."""
