@@ -18,6 +18,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export CM_REPOS ?= $(CURDIR)/.cm
+# Thousands of processes of the tests import the same modules: they are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 INSTALLED := $(VENV)/.installed
 # Formatting, lint, types and unit tests need a fifth of what all tests do: no browser, no runtime.
