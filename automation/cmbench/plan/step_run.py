@@ -113,7 +113,8 @@ class StepRun:
 
     ``requests`` are those of the dependencies that it has taken. ``ended`` says that only the steps
     that come last, its ``post_deps``, are still to run; ``ignored`` that a failure of its native
-    script was, by the user's wish: what it made answers no later call.
+    script was, by the user's wish: what it made answers no later call. ``is_kept`` says that what
+    the step reads counts for an entry: its own, or that of a step above it.
     """
 
     step: ResolvedStep
@@ -130,11 +131,14 @@ class StepRun:
     ignored: bool = False
     request: Request = field(init=False)
     script: Script = field(init=False)
+    is_kept: bool = field(init=False)
 
     def __post_init__(self) -> None:
         # Both are read some thirty times in the life of a step.
         self.request = self.step.request
         self.script = self.step.script
+        above = self.parent
+        self.is_kept = self.step.cacheable or (above is not None and above.is_kept)
 
     @property
     def speaks(self) -> bool:
@@ -146,18 +150,14 @@ class StepRun:
         """Whether the user reads what its native script prints: not that of a build."""
         return self.speaks and not self.step.cacheable
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether what the step reads counts for an entry: its own, or that of a step above it."""
-        above: StepRun | None = self
-        while above is not None and not above.step.cacheable:
-            above = above.parent
-        return above is not None
-
     def chain(self) -> tuple[str, ...]:
         """Labels from the root request down to this step."""
-        above = self.parent.chain() if self.parent else ()
-        return (*above, self.step.label)
+        labels: list[str] = []
+        above: StepRun | None = self
+        while above is not None:
+            labels.append(above.step.label)
+            above = above.parent
+        return tuple(reversed(labels))
 
     def note(self, keys: Iterable[str]) -> None:
         """Record reads by their recorded names: ``KEY``, ``state:KEY``, ``adr:NAME``, ``os:NAME``.
