@@ -19,6 +19,7 @@ import pytest
 import benchmark_forms as forms
 import benchmark_lab as lab
 from cmbench.errors import Error
+from lab import Lab
 from modelzoo.program import ProgramError
 from modelzoo.whisper import convert, graphs
 from modelzoo.whisper.size import KEYS, WhisperSize, size_of
@@ -155,6 +156,12 @@ def test_a_download_that_is_left_to_the_user_is_refused_in_the_plan(tmp_path: Pa
     assert customize.refuse({"env": env}) == {"return": 0}
     with pytest.raises(Error, match=r"there is no .*config\.json"):
         customize.preprocess({"env": env})
+
+
+def test_a_plan_of_the_tiny_form_fetches_nothing(tmp_path: Path) -> None:
+    planned = Lab.of_checkout(tmp_path).plan("get,ml-model,whisper,_tiny", quiet=True)
+    assert "get-ml-model-whisper,_tiny" in planned.out
+    assert "nothing to fetch from the network" in planned.out
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="training needs torch")
