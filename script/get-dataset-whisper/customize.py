@@ -31,7 +31,10 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     refuse(i)
     count = env["CM_DATASET_WHISPER_COUNT"]
-    if env.get("CM_DATASET_FORM"):
+    if env.get("CM_DATASET_FORM") == "small":
+        files = [os.path.join(env["CM_TMP_CURRENT_SCRIPT_PATH"], "small", "texts.json")]
+        words = ["--texts", *files]
+    elif env.get("CM_DATASET_FORM"):
         files = [env["CM_DATASET_LIBRISPEECH_DEV_CLEAN_PATH"]]
         words = ["--part", *files, "--qsl-count", count]
     elif env["CM_DATASET_WHISPER_SOURCE"] == "mlcommons":

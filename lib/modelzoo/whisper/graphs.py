@@ -179,7 +179,7 @@ def step(graph: WhisperGraph) -> Any:
 
 def write(weights: WhisperWeights, size: WhisperSize, out: Path) -> dict[str, Any]:
     """Write both graphs; return the facts about their files and tensors."""
-    whole = 4 * sum(int(np.prod(shape)) for shape in size.shapes().values())
+    whole = 4 * size.parameters
     made = []
     for file, build in ((ENCODER_FILE, encoder), (STEP_FILE, step)):
         data = out / f"{file}.data" if whole > LARGEST_GRAPH else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -43,6 +44,11 @@ class WhisperSize:
     def window_s(self) -> float:
         """Seconds of sound that the encoder takes, padded with silence."""
         return self.places * STRIDE * HOP / RATE
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of all weights."""
+        return sum(math.prod(shape) for shape in self.shapes().values())
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of all weights by name."""

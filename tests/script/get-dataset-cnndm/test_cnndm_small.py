@@ -58,7 +58,7 @@ def test_a_version_that_is_gone_is_named_with_a_way_on(index: PinnedWheel) -> No
         wheel.fetched(replace(index, version="9.9")),
     ):
         pass
-    assert "pip download --no-deps networkx==9.9" in caught.value.hint
+    assert "pip download --no-deps --only-binary=:all: networkx==9.9" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,10 @@ def test_the_reference_has_an_answer_to_every_prompt() -> None:
     assert 2 <= lengths.min() <= lengths.max() <= small.LENGTHS.answer
 
 
-def test_only_language_models_have_the_form() -> None:
+def test_models_of_text_and_of_speech_have_the_form() -> None:
     specs = [spec for spec in catalog.benchmarks().values() if spec.assets]
     have = {spec.name for spec in specs if spec.assets and "small" in spec.assets.forms}
-    assert have == {"llama3.1-8b", "llama3.1-8b-edge"}
+    assert have == {"llama3.1-8b", "llama3.1-8b-edge", "whisper"}
     assert "not MLPerf's" in FORMS["small"].fine_print
 
 

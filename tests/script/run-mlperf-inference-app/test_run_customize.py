@@ -203,9 +203,9 @@ def test_a_form_that_a_benchmark_lacks_is_refused_with_what_to_run() -> None:
         customize.check({"CM_MLPERF_MODEL": "whisper", "CM_MLPERF_FORM": "synthetic"})
     assert (caught.value.code, caught.value.hint) == (
         "not-available",
-        "run _tiny, or the full form",
+        "run _tiny or _small, or the full form",
     )
-    with pytest.raises(customize.Error, match=r"one of llama3\.1-8b, llama3\.1-8b-edge"):
+    with pytest.raises(customize.Error, match=r"one of llama3\.1-8b, llama3\.1-8b-edge, whisper"):
         customize.check({"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_FORM": "small"})
 
 

@@ -1,6 +1,7 @@
 """Whisper large v3 on LibriSpeech."""
 
 from ..benchmark import Assets, BenchmarkSpec, ModelSize, Need, Period, Target
+from ..forms import SMALL, USUAL
 from ..metrics import WORD_ACCURACY
 from ..periods import test
 from ..scenario import OFFLINE
@@ -24,6 +25,7 @@ SPECS = (
             model_name="whisper",
             data_name="whisper",
             calibration="",
+            forms=(*USUAL, SMALL.name),
         ),
         # 6 GB of weights as float32, and 1 GB of keys and values for a sound.
         memory={"full": Need(10_000_000_000, "run its tiny form")},
@@ -31,7 +33,7 @@ SPECS = (
         size=ModelSize(parameters=1543, sample_operations=1.8e12),
         refuses={
             "int8": "the sounds for a calibration are not a part of its data set",
-            "synthetic": "no model of its size is made here; run _tiny, or the full form",
+            "synthetic": "no model of its size is made here; run _tiny or _small, or the full form",
         },
     ),
 )
