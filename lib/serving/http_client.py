@@ -334,7 +334,9 @@ class ChunkDecoder:
     def decode(self, data: bytes) -> bytes:
         """Return the payload that ``data`` adds; raise HttpFault."""
         data = self.rest + data if self.rest else data
-        parts, place, self.rest = [], 0, b""
+        self.rest = b""
+        is_between = not self._left and not self._after_chunk
+        parts, place = _plain_chunks(data) if is_between else ([], 0)
         while place < len(data) and not self.ended:
             if self._left:
                 part = data[place : place + self._left]
@@ -373,6 +375,23 @@ class ChunkDecoder:
         if not CHUNK_SIZE.fullmatch(size):
             raise HttpFault("protocol", f"a chunk has the size {line[:20]!r}")
         return int(size, 16)
+
+
+def _plain_chunks(data: bytes) -> tuple[list[bytes], int]:
+    """Return the whole chunks that data begin with, and where they end.
+
+    Only those which have no line end within, no extension and no leading zero: they are read
+    several times faster than one by one.
+    """
+    lines = data.split(b"\r\n")
+    # What follows the last line end is no line yet.
+    sizes, chunks = lines[:-1:2], lines[1:-1:2]
+    count = 0
+    for size, chunk in zip(sizes, chunks, strict=False):
+        if not chunk or (b"%x" % len(chunk) != size and b"%X" % len(chunk) != size):
+            break
+        count += 1
+    return chunks[:count], sum(map(len, lines[: 2 * count])) + 4 * count
 
 
 def read_head(text: bytes) -> ResponseHead:

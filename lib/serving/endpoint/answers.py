@@ -12,19 +12,13 @@ belongs to it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .connection import EndpointConnection
 from .faults import API_HINT, EndpointFault, error_text, read_json
 
-TELLING = (
-    *(b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {'),
-    *(b'"timings":', b'"error"', b"[DONE]"),
-)
-"""After the first token only events with one of these say more than that there is another one."""
-EVENT = b"\n\ndata: {"
 REASONING = ("reasoning_content", "reasoning")
 TEXTS = ("content", *REASONING, "refusal")
 LONGEST_EVENT = 1 << 22
@@ -33,6 +27,82 @@ STREAM = "text/event-stream"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FAILED = frozenset(("error", "abort", "aborted", "cancelled", "canceled"))
 """Reasons to finish by which a server says that it has not."""
+LITERAL = bytes({*range(0x20, 0x100)} - set(b'"\\'))
+"""Bytes that mean themselves within a JSON string."""
+MOST_TEMPLATES = 8
+"""Forms of events that are learned in a row without an event of such a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTemplate:
+    """The bytes around the text of an event whose text is all that it adds.
+
+    An event with the same bytes around another text is not parsed: that would take most of the
+    client's time.
+    """
+
+    prefix: bytes
+    suffix: bytes
+    joint: bytes
+
+    @classmethod
+    def learn(cls, event: bytes, text: str, read: Callable[[bytes], bytes]) -> EventTemplate | None:
+        """Return the form of an event that ``text`` was read of; None where it adds more.
+
+        ``read`` returns the data of an event. The text is where another one in its place is read
+        as that text.
+        """
+        literal = b'"%b"' % text.encode("utf-8", "surrogatepass")
+        if not text or literal[1:-1].translate(None, LITERAL) or event.count(literal) != 1:
+            return None
+        before, _, after = event.partition(literal)
+        prefix, suffix = before + b'"', b'"' + after + b"\n\n"
+        try:
+            document = read_json(read(prefix + literal[1:-1] + b"~" + suffix[:-2]))
+        except ValueError:
+            return None
+        if _only_text(document) != text + "~":
+            return None
+        return cls(prefix, suffix, suffix + prefix)
+
+    def split(self, block: bytes) -> tuple[list[bytes], bytes]:
+        """Return the texts of the events of this form that ``block`` begins with, and the rest.
+
+        A text that is not plain may hold further events.
+        """
+        *bodies, last = block[len(self.prefix) :].split(self.joint)
+        body, ended, rest = last.partition(self.suffix)
+        return ([*bodies, body], rest) if ended else (bodies, self.prefix + last)
+
+
+@dataclass(slots=True)
+class EventForms:
+    """The bytes that the next read continues, and the form of events that are not parsed.
+
+    ``text`` is that of the last event that was parsed.
+    """
+
+    rest: bytes = b""
+    template: EventTemplate | None = None
+    text: str = ""
+    fruitless: int = 0
+
+    def take(self, data: bytes) -> bytes:
+        """Return the whole events of a read, with its lines ended by LF; raise EndpointFault."""
+        data = self.rest + data if self.rest else data
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        end = data.rfind(b"\n\n") + 2
+        block, self.rest = (data[:end], data[end:]) if end > 1 else (b"", data)
+        if len(self.rest) > LONGEST_EVENT:
+            raise EndpointFault("protocol", "an event has no end")
+        return block
+
+    def learn(self, event: bytes, read: Callable[[bytes], bytes]) -> None:
+        """Learn the form of an event that was parsed, unless too many were learned for nothing."""
+        if self.text and self.fruitless < MOST_TEMPLATES:
+            self.fruitless += 1
+            self.template = EventTemplate.learn(event, self.text, read)
 
 
 @dataclass(slots=True)
@@ -41,9 +111,9 @@ class StreamedAnswer:
 
     ``events`` counts those with tokens, ``ids`` the token ids that the server sent along. ``gaps``
     are ns between events with tokens; events of one read share their moment. ``usage`` is the
-    server's own count, ``timings`` what llama.cpp adds to it. ``text`` is only kept with ``whole``,
-    which reads every event. ``reasons`` is whether text of its reasoning came, ``strange`` the
-    first line that is none of a stream of events.
+    server's own count, ``timings`` what llama.cpp adds to it. ``text`` is only kept with ``whole``.
+    ``reasons`` is whether text of its reasoning
+    came, ``strange`` the first line that is none of a stream of events.
     """
 
     whole: bool = False
@@ -60,28 +130,52 @@ class StreamedAnswer:
     reasons: bool = False
     strange: bytes = b""
     gaps: array[int] = field(default_factory=lambda: array("q"))
-    rest: bytes = b""
+    forms: EventForms = field(default_factory=EventForms)
 
     def feed(self, now: int, data: bytes) -> None:
         """Take the bytes of a read; raise EndpointFault for what is no stream of the API."""
-        data = self.rest + data if self.rest else data
-        if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n")
-        end = data.rfind(b"\n\n") + 2
-        block, self.rest = (data[:end], data[end:]) if end > 1 else (b"", data)
-        if len(self.rest) > LONGEST_EVENT:
-            raise EndpointFault("protocol", "an event has no end")
-        count = place = 0
-        while place < len(block):
-            if (self.first or count) and not self.whole and not self.finishes:
-                plain, place = _plain_events(block, place)
-                count += plain
-            stop = block.find(b"\n\n", place)
-            if stop >= 0:
-                count += self._read(self._data(block[place:stop]))
-                place = stop + 2
-        if count:
+        block = self.forms.take(data)
+        if block and (count := self._read_block(block)):
             self._note(now, count)
+
+    def _read_block(self, block: bytes) -> int:
+        """Read whole events; return how many have tokens."""
+        count = 0
+        while block:
+            template = self.forms.template
+            if template and block.startswith(template.prefix):
+                more, block = self._read_alike(template, block)
+                count += more
+            if not block:
+                break
+            event, _, block = block.partition(b"\n\n")
+            count += self._read_event(event)
+        return count
+
+    def _read_alike(self, template: EventTemplate, block: bytes) -> tuple[int, bytes]:
+        """Read the events of one form; return how many have tokens, and what follows them."""
+        bodies, rest = template.split(block)
+        parts = [bodies] if _are_plain(bodies) else [[body] for body in bodies]
+        count = sum(self._read_bodies(template, part) for part in parts)
+        self.forms.fruitless = 0 if count else self.forms.fruitless
+        return count, rest
+
+    def _read_bodies(self, template: EventTemplate, bodies: Sequence[bytes]) -> int:
+        """Read the texts of events of one form; return how many have tokens."""
+        if not self.finishes and _are_plain(bodies):
+            texts = [body for body in bodies if body]
+            if self.whole:
+                self.text += [text.decode("utf-8", "surrogatepass") for text in texts]
+            return len(texts)
+        events = b"".join(template.prefix + body + template.suffix for body in bodies)
+        return sum(self._read(self._data(event)) for event in events.split(b"\n\n")[:-1])
+
+    def _read_event(self, event: bytes) -> int:
+        """Read one event, and learn its form if it has tokens; return 1 if it has."""
+        self.forms.text = ""
+        count = self._read(self._data(event))
+        self.forms.learn(event, self._data)
+        return count
 
     def _note(self, now: int, count: int) -> None:
         """Note ``count`` events with tokens that one read brought."""
@@ -131,8 +225,7 @@ class StreamedAnswer:
         """Take what there is of tokens; return whether there is any."""
         ids = choice.get("token_ids") or delta.get("token_ids")
         self.ids += len(ids) if isinstance(ids, list) else 0
-        words = [delta.get(key) for key in TEXTS] + [choice.get("text")]
-        text = "".join(word for word in words if isinstance(word, str))
+        self.forms.text = text = _text_of(choice, delta)
         if self.whole and text:
             self.text.append(text)
         self.reasons = self.reasons or any(delta.get(key) for key in REASONING)
@@ -167,8 +260,10 @@ class StreamedAnswer:
         """
         if not (self.first or self.finishes):
             self._require_stream(kind)
-        if self.rest.strip():
-            raise EndpointFault("cut-off", f"the stream ends within an event: {self.rest[:40]!r}")
+        if self.forms.rest.strip():
+            raise EndpointFault(
+                "cut-off", f"the stream ends within an event: {self.forms.rest[:40]!r}"
+            )
         if not self.finish:
             raise EndpointFault("cut-off", "the stream ends without a finish_reason")
         if self.finishes > 1:
@@ -186,7 +281,9 @@ class StreamedAnswer:
         if kind != STREAM:
             text = f"the answer is {kind or 'of no type'}, not a stream of events"
             raise EndpointFault("protocol", text, API_HINT)
-        strange = self.strange or (b"" if self.rest.startswith(b"data") else self.rest.strip())
+        strange = self.strange or (
+            b"" if self.forms.rest.startswith(b"data") else self.forms.rest.strip()
+        )
         if strange:
             text = f"this is no stream of events: {strange[:60]!r}"
             raise EndpointFault("protocol", text, API_HINT)
@@ -250,20 +347,35 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and _is_count(value) else 0
 
 
-def _plain_events(block: bytes, place: int) -> tuple[int, int]:
-    """Return how many events from ``place`` on have a token and nothing else, and where they end.
+def _text_of(choice: Mapping[str, Any], delta: Mapping[str, Any]) -> str:
+    words = [delta.get(key) for key in TEXTS] + [choice.get("text")]
+    return "".join(word for word in words if isinstance(word, str))
 
-    They are not read: that would take most of the client's time.
-    """
-    end = len(block)
-    for words in TELLING:
-        if (telling := block.find(words, place, end)) >= 0:
-            end = telling
-    if end < len(block):
-        before = block.rfind(b"\n\n", place, end)
-        end = before + 2 if before >= 0 else place
-    count = block.count(b"\n\n", place, end)
-    first = block.startswith(EVENT[2:], place) and end > place
-    if first + block.count(EVENT, place, end) != count:
-        return 0, place
-    return count, end
+
+def _only_text(document: Any) -> str:
+    """Return the text of an event that adds nothing else; empty for another."""
+    choices = document.get("choices") if isinstance(document, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        return ""
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else {}
+    counts = (document.get("usage"), document.get("timings"))
+    more = (choice.get("finish_reason"), choice.get("token_ids"), delta.get("token_ids"))
+    if any((*more, delta.get("tool_calls"))) or any(isinstance(each, dict) for each in counts):
+        return ""
+    return _text_of(choice, delta)
+
+
+def _are_plain(bodies: Sequence[bytes]) -> bool:
+    """Return whether the bytes between the quotes of JSON strings are their texts."""
+    text = b"".join(bodies)
+    if text.translate(None, LITERAL):
+        return False
+    try:
+        # One by one: a character that is cut in two is none.
+        return text.isascii() or all(
+            body.decode("utf-8", "surrogatepass") for body in bodies if body
+        )
+    except UnicodeDecodeError:
+        return False

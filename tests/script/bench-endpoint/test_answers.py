@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endpoint_lab import as_sse, finish, role, token, usage
+from serving.endpoint import answers
 from serving.endpoint.answers import StreamedAnswer
-from serving.endpoint.faults import EndpointFault, next_step
+from serving.endpoint.faults import EndpointFault, next_step, read_json
 
 PLAIN = (role(), token("one "), token("two "), finish(), usage(2))
 
@@ -138,3 +141,131 @@ def test_cached_tokens_are_read_from_usage_and_from_llama_cpp() -> None:
 def test_no_bytes_end_in_another_exception(data: bytes) -> None:
     with contextlib.suppress(EndpointFault):
         taken(data, whole=False).require_complete(0)
+
+
+def chunk(place: int, choice: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """An event with what servers put around a choice; some of it changes on the way."""
+    head = {"id": f"chatcmpl-{place // 7}", "created": 1 + place // 5, "model": "tiny"}
+    return {**head, "choices": [{"index": 0, **choice, "logprobs": None}], **more}
+
+
+TEXT = st.one_of(
+    st.sampled_from(
+        ["a", "one ", "content", "choices", "index", ":", ",", "", "\u00e9", "\U0001f600"]
+    ),
+    st.text(max_size=4),
+)
+CHOICES = st.one_of(
+    TEXT.map(lambda text: {"delta": {"content": text}, "finish_reason": None}),
+    TEXT.map(lambda text: {"delta": {"content": text}}),
+    TEXT.map(lambda text: {"text": text}),
+    TEXT.map(lambda text: {"delta": {"content": text}, "text": text}),
+    TEXT.map(lambda text: {"delta": {"reasoning_content": text}}),
+    TEXT.map(lambda text: {"delta": {"content": text, "role": "assistant"}}),
+    TEXT.map(lambda text: {"delta": {"content": text, "tool_calls": [{"index": 0}]}}),
+    TEXT.map(lambda text: {"delta": {"content": text}, "token_ids": [len(text)]}),
+    TEXT.map(lambda text: {"delta": {"content": text}, "top": [{"content": text, "text": "a"}]}),
+    st.just({"delta": {}, "finish_reason": "length"}),
+    st.just({"delta": {"content": "a"}, "finish_reason": "stop"}),
+    st.just({"delta": {"content": "a"}, "index": 1}),
+)
+MORE = st.sampled_from(
+    [{}, {}, {}, {"usage": None}, {"usage": {}}, {"usage": {"completion_tokens": 3}},
+     {"timings": {"cache_n": 4}}, {"error": None}, {"error": "no memory"}]
+)  # fmt: skip
+FRAMES = (
+    b"data: %b\n\n",
+    b"data:%b\n\n",
+    b": ping\n\ndata: %b\n\n",
+    b"id: 1\ndata: %b\nretry: 5\n\n",
+    b"event: message\ndata: %b\n\n",
+    b"data: %b\n\n\n",
+)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one server writes its events."""
+
+    ascii: bool
+    spaced: bool
+    frame: bytes
+    escapes: bool
+
+    def write(self, event: dict[str, Any]) -> bytes:
+        separators = (", ", ": ") if self.spaced else (",", ":")
+        text = json.dumps(event, ensure_ascii=self.ascii, separators=separators)
+        # The same text, in other bytes.
+        text = text.replace('"a"', '"\\u0061"') if self.escapes else text
+        return self.frame % text.encode("utf-8", "surrogatepass")
+
+
+STYLES = st.builds(Style, st.booleans(), st.booleans(), st.sampled_from(FRAMES), st.booleans())
+
+
+@st.composite
+def reads(draw: st.DrawFn) -> list[bytes]:
+    """The reads of a stream: runs of like events, damaged here and there, and cut anywhere."""
+    style, events = draw(STYLES), []
+    for _ in range(draw(st.integers(1, 4))):
+        choice, more = draw(CHOICES), draw(MORE)
+        for text in draw(st.lists(TEXT, min_size=1, max_size=6)):
+            delta = choice.get("delta")
+            varied = {**choice, "delta": {**delta, "content": text}} if delta else choice
+            varied = {**choice, "text": text} if "text" in choice else varied
+            events.append(style.write(chunk(len(events), varied, **more)))
+    data = b"".join(events) + draw(st.sampled_from([b"", b"data: [DONE]\n\n"]))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(data)))
+        damage = draw(
+            st.one_of(st.binary(max_size=2), st.sampled_from([b"\n", b'"', b"\n\n", b"}"]))
+        )
+        data = data[:place] + damage + data[place + draw(st.integers(0, 2)) :]
+    if draw(st.booleans()):
+        data = data.replace(b"\n", b"\r\n")
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
+    return [data[a:b] for a, b in itertools.pairwise([0, *cuts, len(data)])]
+
+
+def outcome(pieces: list[bytes], whole: bool) -> tuple[Any, ...]:
+    """All that a stream has left, or how it failed."""
+    answer, fault = StreamedAnswer(whole=whole), ""
+    try:
+        for moment, piece in enumerate(pieces, 1):
+            answer.feed(moment, piece)
+        answer.require_complete(0)
+    except EndpointFault as error:
+        fault = f"{error.kind} {error} {error.hint}"
+    names = [name for name in StreamedAnswer.__slots__ if name != "forms"]
+    return fault, answer.forms.rest, *(getattr(answer, name) for name in names)
+
+
+@given(reads(), st.booleans())
+def test_events_that_are_not_parsed_say_what_they_would_say(
+    pieces: list[bytes], whole: bool
+) -> None:
+    fast = outcome(pieces, whole)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "MOST_TEMPLATES", 0)
+        assert outcome(pieces, whole) == fast
+
+
+@pytest.mark.parametrize("text", ["word ", "\u00e9t\u00e9", "\U0001f600"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_of_like_events_few_are_parsed(
+    text: str, at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+
+    def read(data: bytes) -> Any:
+        parsed.append(data)
+        return read_json(data)
+
+    monkeypatch.setattr(answers, "read_json", read)
+    style = Style(ascii=False, spaced=False, frame=FRAMES[0], escapes=False)
+    event = chunk(0, {"delta": {"content": text}, "finish_reason": None})
+    events = [style.write(event)] * 100 + [as_sse(finish())]
+    answer = StreamedAnswer()
+    for piece in [b"".join(events)] if at_once else events:
+        answer.feed(1, piece)
+    assert (answer.events, answer.finish, len(parsed)) == (100, "length", 3)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from common.problems import Problem
 from endpoint_lab import answer, endpoint
+from serving import http_client
 from serving.endpoint.connection import (
     EndpointConnection,
     models,
@@ -40,6 +41,46 @@ def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
             payload += decoder.decode(piece)
     assert payload == BODY
     assert decoder.rest + rest == b"rest"
+
+
+def decoded(pieces: list[bytes]) -> tuple[bytes, bool, bytes, str]:
+    """The payload of reads, whether it ended, its rest, and how it failed."""
+    decoder, payload = ChunkDecoder(), b""
+    try:
+        for piece in pieces:
+            if decoder.ended:
+                break
+            payload += decoder.decode(piece)
+    except HttpFault as fault:
+        return b"", False, b"", str(fault)
+    return payload, decoder.ended, decoder.rest, ""
+
+
+SIZES = st.sampled_from([b"%x", b"%X", b"0%x", b"%x;x=y", b"%x "])
+CHUNKS = st.builds(
+    lambda size, data: size % len(data) + b"\r\n" + data + b"\r\n",
+    SIZES,
+    st.one_of(st.sampled_from([b"a" * 10, b"a\r\nb", b"\r\n", b"1\r\na"]), st.binary(max_size=20)),
+)
+
+
+@given(
+    st.lists(CHUNKS, max_size=8),
+    st.booleans(),
+    st.lists(st.integers(0, 200), max_size=4),
+    st.one_of(st.none(), st.tuples(st.integers(0, 99), st.sampled_from([b"", b"\r\n", b"f"]))),
+)
+def test_chunks_that_are_read_together_say_what_they_would_one_by_one(
+    chunks: list[bytes], ends: bool, cuts: list[int], damage: tuple[int, bytes] | None
+) -> None:
+    data = b"".join(chunks) + b"0\r\n\r\n" * ends
+    if damage:
+        data = data[: damage[0]] + damage[1] + data[damage[0] + 1 :]
+    pieces = [data[start:end] for start, end in itertools.pairwise([0, *sorted(cuts), len(data)])]
+    together = decoded(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http_client, "_plain_chunks", lambda _: ([], 0))
+        assert decoded(pieces) == together
 
 
 @pytest.mark.parametrize("data", [b"2\r\nabc\r\n", b"zz\r\nabc", b"\r\n", b"-5\r\n", b"x" * 70000])
