@@ -4,20 +4,26 @@
 through three layers of buffers; at some thousand requests a second that is most of what a client
 does. Here a request goes out of several buffers, and its response comes whole in one buffer, or
 read by read, each with its moment.
+
+An exchange is written once, as steps: a generator that yields READ or WRITE where a socket that
+does not block has to wait for that. ``complete`` runs those of a socket that blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import re
 import select
 import socket
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 FIRST_BUFFER = 1 << 16
 LARGEST_HEAD = 1 << 16
@@ -27,9 +33,14 @@ STEP = 1 << 24
 LARGEST_BODY = 1 << 32
 # sendmsg takes 1,024 buffers at once.
 MOST_PARTS = 1000
+READ, WRITE = 1, 2
+UNDER_WAY = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,12}")
 
 HttpFaultKind = Literal["refused", "reset", "timeout", "tls", "protocol"]
+Result = TypeVar("Result")
+Steps = Generator[int, None, Result]
+"""Yields READ or WRITE to be resumed when its socket is ready for that."""
 Feed = Callable[[int, bytes], None]
 """Called with the moment of a read, in ns of ``perf_counter_ns``, and its bytes."""
 
@@ -84,6 +95,9 @@ class HttpClient:
     ``timeout`` seconds. Each raises HttpFault, and ends the connection with that or whatever else
     is raised. With ``repeats`` a request is sent once more where the server closed a kept
     connection before it answered anything.
+
+    With ``in_steps`` its socket does not block, and ``ask_steps`` and ``stream_steps`` are run by a
+    loop, which throws TimeoutError into them after ``deadline`` (of ``time.monotonic``).
     """
 
     def __init__(
@@ -93,11 +107,13 @@ class HttpClient:
         tls: ssl.SSLContext | None,
         *,
         repeats: bool = False,
+        in_steps: bool = False,
     ) -> None:
         self._server = server
         self._timeout = timeout
         self._tls = tls
         self._repeats = repeats
+        self._in_steps = in_steps
         self._socket: socket.socket | None = None
         self._poll = select.poll()
         self._is_interrupted = False
@@ -105,21 +121,30 @@ class HttpClient:
         self._view = memoryview(self._buffer)
         self._start = self._filled = 0
         self._last_head: tuple[bytes, ResponseHead] | None = None
-        self._deadline = 0.0
+        self.deadline = 0.0
+
+    @property
+    def open_socket(self) -> socket.socket | None:
+        """Return the socket of the connection; None where it is closed."""
+        return self._socket
 
     def ask(self, head: bytes, parts: Sequence[memoryview] = ()) -> ResponseHead:
         """Send a request; return the head of its response."""
-        self._deadline = time.monotonic() + self._timeout
+        return complete(self.ask_steps(head, parts))
+
+    def ask_steps(self, head: bytes, parts: Sequence[memoryview] = ()) -> Steps[ResponseHead]:
+        """Do as ``ask`` does, in steps."""
+        self.deadline = time.monotonic() + self._timeout
         self._is_interrupted = False
         try:
             was_open = self._close_if_ended()
             try:
-                return self._send_once([memoryview(head), *parts])
+                return (yield from self._send_once([memoryview(head), *parts]))
             except ConnectionError:
                 if self._filled or self._is_interrupted or not (self._repeats and was_open):
                     raise
                 self.close()
-                return self._send_once([memoryview(head), *parts])
+                return (yield from self._send_once([memoryview(head), *parts]))
         except BaseException as error:
             self._fail(error)
             raise
@@ -129,12 +154,16 @@ class HttpClient:
         try:
             if head.chunked or head.length is None:
                 read = bytearray()
-                for _, piece in self._pieces(head):
-                    read += piece
+
+                def take(_: int, piece: bytes) -> None:
+                    read.extend(piece)
                     _limit(len(read))
+
+                complete(self._read_pieces(head, take))
                 body = _decoded(head, memoryview(read))
             else:
-                body = _decoded(head, self._filled_body(self._start + head.length))
+                filled = complete(self._filled_body(self._start + head.length))
+                body = _decoded(head, filled)
         except BaseException as error:
             self._fail(error)
             raise
@@ -144,9 +173,12 @@ class HttpClient:
 
     def stream(self, head: ResponseHead, feed: Feed) -> None:
         """Pass the body to ``feed``, read by read, as it comes."""
+        complete(self.stream_steps(head, feed))
+
+    def stream_steps(self, head: ResponseHead, feed: Feed) -> Steps[None]:
+        """Do as ``stream`` does, in steps."""
         try:
-            for now, piece in self._pieces(head):
-                feed(now, piece)
+            yield from self._read_pieces(head, feed)
         except BaseException as error:
             self._fail(error)
             raise
@@ -188,22 +220,20 @@ class HttpClient:
             self.close()
         return self._socket is not None
 
-    def _send_once(self, parts: list[memoryview]) -> ResponseHead:
+    def _send_once(self, parts: list[memoryview]) -> Steps[ResponseHead]:
         self._start = self._filled = 0
-        if self._socket is None:
-            self._socket = self._open()
-            self._poll.register(self._socket, select.POLLIN)
+        connection = self._socket or (yield from self._open())
         try:
-            self._send(self._socket, parts)
+            yield from self._send(connection, parts)
         except (BrokenPipeError, ConnectionResetError):
             # A server may refuse a request before it has read all of it, and say why.
-            return replace(self._final_head(), closes=True)
-        return self._final_head()
+            head = yield from self._final_head()
+            return replace(head, closes=True)
+        return (yield from self._final_head())
 
-    def _open(self) -> socket.socket:
-        host, port = self._server.host, self._server.port
+    def _open(self) -> Steps[socket.socket]:
         try:
-            connection = socket.create_connection((host, port), timeout=self._left())
+            connection = yield from self._connect()
         except TimeoutError:
             raise
         except OSError as error:
@@ -215,35 +245,73 @@ class HttpClient:
         if self._tls is None:
             return connection
         try:
-            return self._tls.wrap_socket(connection, server_hostname=host)
+            return (yield from self._shake_hands(connection, self._tls))
         except ssl.SSLCertVerificationError as error:
             problem = f"the certificate is not trusted: {error.verify_message}"
             raise HttpFault("tls", problem) from error
         except ssl.SSLError as error:
             problem = f"{self._server.name} does not speak TLS: {error.reason}"
             raise HttpFault("tls", problem) from error
-        finally:
-            # wrap_socket has taken the descriptor over where it succeeded.
-            connection.close()
+
+    def _connect(self) -> Steps[socket.socket]:
+        """Return a connection to the first address of the server that takes one."""
+        places = socket.getaddrinfo(self._server.host, self._server.port, type=socket.SOCK_STREAM)
+        for number, (family, kind, protocol, _, place) in enumerate(places, 1):
+            timeout = self._left()
+            connection = self._use(socket.socket(family, kind, protocol))
+            connection.settimeout(0.0 if self._in_steps else timeout)
+            try:
+                status = connection.connect_ex(place)
+                if status in UNDER_WAY and self._in_steps:
+                    yield WRITE
+                    status = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if status:
+                    raise OSError(status, os.strerror(status))
+                return connection
+            except OSError:
+                self.close()
+                if number == len(places):
+                    raise
+        raise OSError("the name has no address")
+
+    def _shake_hands(self, connection: socket.socket, tls: ssl.SSLContext) -> Steps[socket.socket]:
+        """Return the connection with TLS; raise OSError, which an SSLError is."""
+        host = self._server.host
+        wrapped = tls.wrap_socket(connection, server_hostname=host, do_handshake_on_connect=False)
+        self._use(wrapped)
+        if not self._in_steps:
+            wrapped.settimeout(self._left())
+        yield from _when_ready(wrapped.do_handshake, READ)
+        return wrapped
+
+    def _use(self, connection: socket.socket) -> socket.socket:
+        """Make a socket that of the connection."""
+        self._socket = connection
+        self._poll.register(connection, select.POLLIN)
+        return connection
 
     def _left(self) -> float:
-        left = self._deadline - time.monotonic()
+        left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
         return left
 
-    def _send(self, connection: socket.socket, parts: list[memoryview]) -> None:
+    def _send(self, connection: socket.socket, parts: list[memoryview]) -> Steps[None]:
         if self._tls is not None or len(parts) > MOST_PARTS:
             parts = [memoryview(b"".join(parts))]
         while parts:
-            connection.settimeout(self._left())
-            sent = connection.send(parts[0]) if self._tls else connection.sendmsg(parts)
+            if not self._in_steps:
+                connection.settimeout(self._left())
+            if self._tls is None:
+                sent = yield from _when_ready(partial(connection.sendmsg, parts), WRITE)
+            else:
+                sent = yield from _when_ready(partial(connection.send, parts[0]), WRITE)
             while parts and sent >= len(parts[0]):
                 sent -= len(parts.pop(0))
             if sent:
                 parts[0] = parts[0][sent:]
 
-    def _more(self, room: int = 1) -> int:
+    def _more(self, room: int = 1) -> Steps[int]:
         """Read once, after making room for ``room`` bytes at least; 0 at the end."""
         assert self._socket is not None
         if self._filled + room > len(self._buffer):
@@ -252,19 +320,24 @@ class HttpClient:
             larger[: self._filled] = self._view[: self._filled]
             # Earlier responses may still refer to the old buffer.
             self._buffer, self._view = larger, memoryview(larger)
-        self._socket.settimeout(self._left())
-        count = self._socket.recv_into(self._view[self._filled :])
+        if not self._in_steps:
+            self._socket.settimeout(self._left())
+        elif self._tls is None:
+            # With TLS, what a read is for may have come with what was read before.
+            yield READ
+        receive = partial(self._socket.recv_into, self._view[self._filled :])
+        count = yield from _when_ready(receive, READ)
         self._filled += count
         return count
 
-    def _final_head(self) -> ResponseHead:
+    def _final_head(self) -> Steps[ResponseHead]:
         """Return the head of the answer, after those that only say that it will come (1xx)."""
-        while 100 <= (head := self._head()).status < 200:
+        while 100 <= (head := (yield from self._head())).status < 200:
             if head.status == 101:
                 raise HttpFault("protocol", "the server wants another protocol (HTTP 101)")
         return head
 
-    def _head(self) -> ResponseHead:
+    def _head(self) -> Steps[ResponseHead]:
         """Return the next head; the buffer then begins behind it."""
         start = self._start
         while (end := self._buffer.find(b"\r\n\r\n", start, self._filled)) < 0:
@@ -274,7 +347,7 @@ class HttpClient:
             if self._filled - start >= len(FIRST) and not self._buffer.startswith(FIRST, start):
                 line = bytes(self._view[start : min(self._filled, start + 40)])
                 raise NotHttpFault(f"{self._server.name} does not speak HTTP: {line!r}")
-            if not self._more():
+            if not (yield from self._more()):
                 where = "in the head of its answer" if self._filled > start else "without an answer"
                 raise ConnectionResetError(where)
         text = bytes(self._view[start:end])
@@ -283,18 +356,18 @@ class HttpClient:
             self._last_head = (text, read_head(text))
         return self._last_head[1]
 
-    def _filled_body(self, end: int) -> memoryview:
+    def _filled_body(self, end: int) -> Steps[memoryview]:
         """Return the body that ends at a place of the buffer, after reading until there."""
         _limit(end - self._start)
         while self._filled < end:
-            if not self._more(min(end - self._filled, STEP)):
+            if not (yield from self._more(min(end - self._filled, STEP))):
                 raise ConnectionResetError(f"{end - self._filled:,} bytes before the end")
         if self._filled > end:
             raise HttpFault("protocol", "more bytes than the answer's length says")
         return self._view[self._start : end]
 
-    def _pieces(self, head: ResponseHead) -> Iterator[tuple[int, bytes]]:
-        """Yield a body, read by read, each with its moment; what follows it ends the connection."""
+    def _read_pieces(self, head: ResponseHead, feed: Feed) -> Steps[None]:
+        """Pass a body on, read by read; what follows it ends the connection."""
         clock = time.perf_counter_ns
         chunks = ChunkDecoder() if head.chunked else None
         left, now, data = head.length, clock(), bytes(self._view[self._start : self._filled])
@@ -309,17 +382,44 @@ class HttpClient:
             else:
                 ended = excess = False
             if data:
-                yield now, data
+                feed(now, data)
             if excess:
                 self.close()
             if ended:
                 return
             self._filled = 0
-            if not self._more():
+            if not (yield from self._more()):
                 if head.closes and left is None and not chunks:
                     return
                 raise ConnectionResetError("before the end of its answer")
             now, data = clock(), bytes(self._view[: self._filled])
+
+
+def _when_ready(operation: Callable[[], Result], event: int) -> Steps[Result]:
+    """Return what an operation of a socket returns once that does not have to wait for ``event``.
+
+    TLS may have to read before it can write, and the reverse.
+    """
+    while True:
+        try:
+            return operation()
+        except ssl.SSLWantReadError:
+            event = READ
+        except ssl.SSLWantWriteError:
+            event = WRITE
+        except BlockingIOError:
+            pass
+        yield event
+
+
+def complete(steps: Steps[Result]) -> Result:
+    """Run the steps of a connection that blocks to their end."""
+    try:
+        next(steps)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    raise AssertionError("a connection that blocks waits by itself")
 
 
 class ChunkDecoder:

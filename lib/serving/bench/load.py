@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from common.problems import Problem
@@ -50,12 +51,21 @@ class Pace(ABC):
         self.why = ""
 
     @abstractmethod
+    def next_due(self) -> int:
+        """Return when the next request is due, in ns of ``perf_counter_ns``; ENDED for none."""
+
     def take(self) -> int:
-        """When the next request is due, in ns of ``perf_counter_ns``; ENDED when there is none."""
+        """Return when the next request is due, not before that; ENDED when there is none."""
+        return self.next_due()
 
     @abstractmethod
     def ended(self) -> str:
         """Return why it ended of itself: time or count."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether no further request is to be sent."""
+        return self._stop.is_set()
 
     def stop(self, why: str) -> None:
         """Stop sending requests."""
@@ -71,7 +81,7 @@ class ClosedLoop(Pace):
         self._numbers = itertools.count()
         self._all = False
 
-    def take(self) -> int:
+    def next_due(self) -> int:
         """Return the present time."""
         now = time.perf_counter_ns()
         if now >= self.end or self._stop.is_set():
@@ -96,17 +106,22 @@ class OpenLoop(Pace):
         self._over = False
         self.taken = 0
 
+    def next_due(self) -> int:
+        """Return the next time of the schedule."""
+        now = time.perf_counter_ns()
+        if now >= self.end or self._stop.is_set() or self.taken >= self._count or self._over:
+            return ENDED
+        due = self.begin + next(self._arrivals)
+        self._over = due >= self.end
+        if self._over:
+            return ENDED
+        self.taken += 1
+        return due
+
     def take(self) -> int:
         """Wait for the next time of the schedule and return it."""
         with self._turn:
-            now = time.perf_counter_ns()
-            if now >= self.end or self._stop.is_set() or self.taken >= self._count or self._over:
-                return ENDED
-            due = self.begin + next(self._arrivals)
-            self._over = due >= self.end
-            if self._over:
-                return ENDED
-            self.taken += 1
+            due = self.next_due()
             while (left := (due - time.perf_counter_ns()) / 1e9) > NAP_S:
                 if self._stop.wait(left - NAP_S / 2):
                     return ENDED
@@ -168,12 +183,16 @@ class Sender(ABC, Generic[RecordType]):
         """Return an empty record for ``run``."""
 
     @abstractmethod
-    def send(self, due: int, record: RecordType) -> None:
-        """Send a request that is due at ``due`` (ns) and record what came of it."""
-
-    @abstractmethod
     def interrupt(self) -> None:
         """Close the connection under a request of another thread."""
+
+
+class ThreadSender(Sender[RecordType]):
+    """A connection that has a thread to itself."""
+
+    @abstractmethod
+    def send(self, due: int, record: RecordType) -> None:
+        """Send a request that is due at ``due`` (ns) and record what came of it."""
 
     def run(self, pace: Pace, record: RecordType) -> None:
         """Send until the pace ends."""
@@ -183,7 +202,7 @@ class Sender(ABC, Generic[RecordType]):
             record.end = time.perf_counter_ns()
 
 
-class LoadWorker(Sender[Record]):
+class LoadWorker(ThreadSender[Record]):
     """A connection, its requests, and what happens to them."""
 
     def __init__(self, connection: Connection, requests: Sequence[Any], check: Check) -> None:
@@ -227,27 +246,38 @@ Watch = Callable[[Sequence[Record]], str]
 
 
 def run(
-    workers: Sequence[Sender[RecordType]], pace: Pace, watch: Watch | None = None
+    workers: Sequence[ThreadSender[RecordType]], pace: Pace, watch: Watch | None = None
 ) -> list[RecordType]:
-    """Run all workers until the pace ends; ``watch`` may end it, with its reason.
+    """Run all workers until the pace ends; ``watch`` may end it, with its reason."""
+    records = [worker.new_record() for worker in workers]
+    pairs = zip(workers, records, strict=True)
+    jobs = [partial(worker.run, pace, record) for worker, record in pairs]
+    supervise(workers, records, jobs, pace, watch)
+    return records
+
+
+def supervise(
+    workers: Sequence[Sender[RecordType]],
+    records: Sequence[RecordType],
+    jobs: Sequence[Callable[[], None]],
+    pace: Pace,
+    watch: Watch | None,
+) -> None:
+    """Run ``jobs``, which use ``workers`` until the pace ends, in a thread per job.
 
     Ctrl-C ends it too: what is in flight gets a moment, then its connections are closed. An
     exception that no failure of a request is, ends all of it, and is raised here.
     """
-    records = [worker.new_record() for worker in workers]
     crashes: list[Exception] = []
 
-    def work(worker: Sender[RecordType], record: RecordType) -> None:
+    def work(job: Callable[[], None]) -> None:
         try:
-            worker.run(pace, record)
+            job()
         except Exception as error:
             crashes.append(error)
             pace.stop("a crash")
 
-    threads = [
-        threading.Thread(target=work, args=pair, daemon=True)
-        for pair in zip(workers, records, strict=True)
-    ]
+    threads = [threading.Thread(target=work, args=(job,), daemon=True) for job in jobs]
     with _steady():
         _start(threads, pace)
         try:
@@ -257,7 +287,6 @@ def run(
             _end(workers, threads)
     if crashes:
         raise crashes[0]
-    return records
 
 
 def _start(threads: Sequence[threading.Thread], pace: Pace) -> None:
@@ -291,8 +320,8 @@ def _end(workers: Sequence[Sender[RecordType]], threads: Sequence[threading.Thre
     deadline = time.monotonic() + 1
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    for worker, thread in zip(workers, threads, strict=True):
-        if thread.is_alive():
+    if any(thread.is_alive() for thread in threads):
+        for worker in workers:
             worker.interrupt()
     for thread in threads:
         thread.join(1)

@@ -52,8 +52,8 @@ class Thread:
 class RunCosts:
     """Processors that client and server were using, and what else went on here.
 
-    ``outside`` is the share of the threads' time that no request was under way; ``server`` is None
-    where the server is another user's or elsewhere; ``stolen`` is in processors.
+    ``outside`` is the share of the connections' time that no request was under way; ``server`` is
+    None where the server is another user's or elsewhere; ``stolen`` is in processors.
     """
 
     client: float
@@ -246,7 +246,7 @@ def client_warnings(point: MeasuredLoad, cores: int) -> dict[str, str]:
     if not point.load.open_loop and at.outside > OUTSIDE:
         texts["outside"] = (
             f"the client is the limit: no request was under way for {100 * at.outside:.0f} % of "
-            "the threads' time"
+            "the time of its connections"
         )
     if at.client > BUSY:
         texts["client"] = (

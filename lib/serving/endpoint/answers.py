@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from serving.http_client import Steps, complete
+
 from .connection import EndpointConnection
 from .faults import API_HINT, EndpointFault, error_text, read_json
 
@@ -327,8 +329,15 @@ def request_answer(
 
     Raises EndpointFault, without the secrets of the request.
     """
+    complete(answer_steps(connection, request, answer, most))
+
+
+def answer_steps(
+    connection: EndpointConnection, request: bytes, answer: StreamedAnswer, most: int
+) -> Steps[None]:
+    """Do as ``request_answer`` does, in steps."""
     try:
-        head = connection.exchange(request, answer.feed)
+        head = yield from connection.exchange_steps(request, answer.feed)
         answer.require_complete(most, head.kind)
     except EndpointFault as error:
         connection.close()

@@ -10,7 +10,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from common.problems import bad_value
-from serving.http_client import Feed, HttpClient, HttpFault, HttpServer, ResponseHead
+from serving.http_client import (
+    Feed,
+    HttpClient,
+    HttpFault,
+    HttpServer,
+    ResponseHead,
+    Steps,
+    complete,
+)
 
 from .faults import (
     API_HINT,
@@ -68,7 +76,10 @@ def parse_address(text: str) -> EndpointAddress:
 
 
 class EndpointConnection:
-    """A connection that is opened when it is needed, and again after the server has closed it."""
+    """A connection that is opened when it is needed, and again after the server has closed it.
+
+    One ``in_steps`` is for a loop; ``client`` is what that waits with.
+    """
 
     def __init__(
         self,
@@ -77,6 +88,7 @@ class EndpointConnection:
         timeout: float,
         headers: tuple[tuple[str, str], ...] = (),
         tls_ca: str = "",
+        in_steps: bool = False,
     ) -> None:
         self.address = address
         host = f"{address.host}:{address.port}"
@@ -88,7 +100,7 @@ class EndpointConnection:
         self._secrets = tuple(word for word in words if len(word) >= LEAST_SECRET)
         context = _tls_context(tls_ca) if address.scheme == "https" else None
         server = HttpServer(address.host, address.port, host)
-        self._client = HttpClient(server, timeout, context, repeats=True)
+        self.client = HttpClient(server, timeout, context, repeats=True, in_steps=in_steps)
 
     def request_head(self, route: str, size: int) -> bytes:
         """Return the head of a request with a body of ``size`` bytes; of a GET without one."""
@@ -103,12 +115,17 @@ class EndpointConnection:
         Raises EndpointFault. A server may have closed an idle connection: then the request, of
         which nothing was answered, is sent once more over a new one.
         """
+        return complete(self.exchange_steps(request, feed))
+
+    def exchange_steps(self, request: bytes, feed: Feed) -> Steps[ResponseHead]:
+        """Do as ``exchange`` does, in steps."""
         try:
-            head = self._client.ask(request)
+            head = yield from self.client.ask_steps(request)
             if head.status != 200:
-                raise refusal(head.status, head.fields, self._beginning(head))
+                body = yield from self._beginning(head)
+                raise refusal(head.status, head.fields, body)
             _require_plain(head)
-            self._client.stream(head, feed)
+            yield from self.client.stream_steps(head, feed)
         except HttpFault as fault:
             raise self.without_secrets(from_network(fault)) from fault
         except EndpointFault as fault:
@@ -135,18 +152,18 @@ class EndpointConnection:
 
     def interrupt(self) -> None:
         """Have a request that another thread waits for fail at once."""
-        self._client.interrupt()
+        self.client.interrupt()
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
-        self._client.close()
+        self.client.close()
 
-    def _beginning(self, head: ResponseHead) -> bytes:
+    def _beginning(self, head: ResponseHead) -> Steps[bytes]:
         """Return what a refusal says, as far as it is of use and comes at all."""
         body = _Beginning(LONGEST_ERROR)
         with contextlib.suppress(_LongError, HttpFault, EndpointFault):
             _require_plain(head)
-            self._client.stream(head, body.take)
+            yield from self.client.stream_steps(head, body.take)
         return body.data
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from serving.bench.load import PAUSE_S, Failure, Record, Sender
+from serving.bench.load import Failure, Record, Sender
+from serving.http_client import Steps
 
-from .answers import StreamedAnswer, request_answer
+from .answers import StreamedAnswer, answer_steps
 from .connection import EndpointConnection
 from .faults import EndpointFault
 from .prompts import EndpointPrompt, RequestBuilder
+
+PAUSE = 0
+"""What a worker yields in place of an event of its socket, to be resumed after ``PAUSE_S``."""
 
 
 @dataclass(slots=True)
@@ -47,27 +49,17 @@ class StreamRecord(Record):
         self.counts.update(_counts(answer))
 
 
-class PromptQueue:
-    """Prompts in turn, for all workers together."""
-
-    def __init__(self, prompts: Sequence[EndpointPrompt]) -> None:
-        self._prompts = itertools.cycle(prompts)
-        self._lock = threading.Lock()
-
-    def take(self) -> EndpointPrompt:
-        """Return the next prompt; after the last, the first again."""
-        with self._lock:
-            return next(self._prompts)
-
-
 class StreamWorker(Sender[StreamRecord]):
-    """A connection and the conversation that it is in."""
+    """A connection and the conversation that it is in; ``prompts`` are those of all workers."""
 
     def __init__(
-        self, connection: EndpointConnection, builder: RequestBuilder, queue: PromptQueue
+        self,
+        connection: EndpointConnection,
+        builder: RequestBuilder,
+        prompts: Iterator[EndpointPrompt],
     ) -> None:
         self.connection = connection
-        self._builder, self._queue = builder, queue
+        self._builder, self._prompts = builder, prompts
         self._turns: Iterator[tuple[bytes, int, StreamedAnswer]] = iter(())
 
     def new_record(self) -> StreamRecord:
@@ -78,22 +70,22 @@ class StreamWorker(Sender[StreamRecord]):
         """Close the connection."""
         self.connection.interrupt()
 
-    def send(self, due: int, record: StreamRecord) -> None:
-        """Send the next turn, of the next prompt after the last one."""
+    def send_steps(self, due: int, record: StreamRecord) -> Steps[None]:
+        """Send the next turn, of the next prompt after the last one; yield PAUSE for a pause."""
         item = next(self._turns, None)
         if item is None:
-            self._turns = self._conversation(self._queue.take())
+            self._turns = self._conversation(next(self._prompts))
             item = next(self._turns)
         request, most, answer = item
         start = time.perf_counter_ns()
         try:
-            request_answer(self.connection, request, answer, most)
+            yield from answer_steps(self.connection, request, answer, most)
             done = time.perf_counter_ns()
         except EndpointFault as error:
             self._turns = iter(())
             record.failures.append(Failure(time.perf_counter_ns(), error.kind, str(error)))
             if error.kind in ("refused", "reset") or error.kind.startswith("status-"):
-                time.sleep(PAUSE_S)
+                yield PAUSE
             return
         record.due.append(due)
         record.start.append(start)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from serving.bench import figures as latency_figures
 from serving.bench import machine, results
-from serving.bench.load import CTRL_C, ClosedLoop, OpenLoop, Pace, Record, Watch, run
+from serving.bench.load import CTRL_C, ClosedLoop, OpenLoop, Pace, Record, Watch
 from serving.bench.results import Load
 from serving.bench.schedule import arrivals
 from serving.bench.stability import Stability
@@ -17,7 +18,8 @@ from serving.bench.stability import Stability
 from .connection import EndpointConnection
 from .energy_use import EnergyWatch, watch_energy
 from .figures import EndpointPoint, is_good, latencies_of, requests_of, totals
-from .load import PromptQueue, StreamRecord, StreamWorker
+from .load import StreamRecord, StreamWorker
+from .loop import run_streams
 from .options import EndpointCall, EndpointSettings
 from .prompts import EndpointPrompt, RequestBuilder
 
@@ -46,13 +48,14 @@ class EndpointTarget:
         )
 
 
-def connect(settings: EndpointSettings) -> EndpointConnection:
-    """Return a connection as the settings have it."""
+def connect(settings: EndpointSettings, *, in_steps: bool = False) -> EndpointConnection:
+    """Return a connection as the settings have it, for a loop where it is ``in_steps``."""
     return EndpointConnection(
         settings.address,
         timeout=settings.timeout,
         headers=settings.headers,
         tls_ca=settings.tls_ca,
+        in_steps=in_steps,
     )
 
 
@@ -71,7 +74,7 @@ def measure(target: EndpointTarget, load: Load) -> EndpointPoint:
         meter = watch_energy(address)
         before = machine.moment(server)
         pace = _pace(target, load)
-        records = run(workers, pace, _watch(target, load, pace, meter))
+        records = run_streams(workers, pace, _watch(target, load, pace, meter))
         point, span = _point(target, load, pace, records, (before, machine.moment(server)))
         used = meter.finish(*span, point.tokens.output) if meter else None
         return replace(point, energy=used)
@@ -80,13 +83,13 @@ def measure(target: EndpointTarget, load: Load) -> EndpointPoint:
 def _workers(
     target: EndpointTarget, count: int, stack: contextlib.ExitStack, seed: int
 ) -> list[StreamWorker]:
-    queue = PromptQueue(target.prompts)
+    prompts = itertools.cycle(target.prompts)
     workers: list[StreamWorker] = []
     for _ in range(count):
-        connection = connect(target.call.endpoint)
+        connection = connect(target.call.endpoint, in_steps=True)
         stack.callback(connection.close)
         builder = target.builder(connection, seed + len(workers) + 1)
-        workers.append(StreamWorker(connection, builder, queue))
+        workers.append(StreamWorker(connection, builder, prompts))
     return workers
 
 
@@ -100,7 +103,7 @@ def _warm_up(workers: Sequence[StreamWorker], count: int, timeout: float, open_l
         return
     begin = time.perf_counter_ns()
     pace = ClosedLoop(begin, begin + int(timeout * 1e9), count * len(workers))
-    run(workers, pace)
+    run_streams(workers, pace)
     if pace.why == CTRL_C:
         raise KeyboardInterrupt
 
