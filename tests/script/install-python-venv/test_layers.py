@@ -265,22 +265,16 @@ def test_a_prepared_folder_has_no_package_of_the_base(
     assert state(base) == before
 
 
-# These check, serve or start what others measure.
-MEASURES_NOTHING = {
-    "run-llama-server",
-    "run-mlperf-endpoints-submission-checker",
-    "run-mlperf-inference-submission-checker",
-    "run-triton-server",
-}
-BENCHMARKS = sorted(
+# Checkers measure and serve nothing.
+BENCHMARKS_AND_SERVERS = sorted(
     path.name
     for path in (ROOT / "script").glob("*-*")
-    if path.name.startswith(("run-", "bench-")) and path.name not in MEASURES_NOTHING
+    if path.name.startswith(("run-", "bench-")) and not path.name.endswith("-submission-checker")
 )
 
 
-@pytest.mark.parametrize("alias", BENCHMARKS)
-def test_every_benchmark_takes_a_python(alias: str) -> None:
+@pytest.mark.parametrize("alias", BENCHMARKS_AND_SERVERS)
+def test_every_benchmark_and_server_takes_a_python(alias: str) -> None:
     meta = yaml.safe_load((ROOT / "script" / alias / "meta.yaml").read_text(encoding="utf-8"))
     assert meta["input_mapping"].get("python") == "CM_PYTHON_LAYER_BASE"
     assert meta["input_description"]["python"]["type"] == "path"
