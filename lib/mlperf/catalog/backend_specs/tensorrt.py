@@ -1,6 +1,6 @@
 """TensorRT and TensorRT-RTX on a GPU."""
 
-from ..backend import BackendSpec, Option, Package, Step
+from ..backend import DEVICES, BackendSpec, Option, Package, Step
 
 SPECS = (
     BackendSpec(
@@ -25,6 +25,7 @@ SPECS = (
             "streams": Option(2, "lanes side by side at most"),
             "workspace": Option(0, "MiB that building may take beside weights, 0 for all"),
             "graphs": Option(True, "whether work on shapes that come again is captured"),
+            "devices": DEVICES,
         },
         # The products are variations there: each has libraries of its own.
         steps=(

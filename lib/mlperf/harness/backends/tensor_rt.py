@@ -15,19 +15,20 @@ from ..engines import builder, generate, sidecar
 from ..engines.sidecar import PLAN, TENSORRT
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
-from . import lanes
+from . import lanes, torch_device
 from .base import Backend, Layout, Predictor, check_signature
 from .lanes import CaptureGate, Lane, LaneTensor, Shapes
 from .torch_device import TorchDevice, capability, facts
 
 
 class EngineWork:
-    """The ``lanes.LaneWork`` of one execution context."""
+    """The ``lanes.LaneWork`` of one execution context, on the GPU ``number``."""
 
-    def __init__(self, trt: Any, engine: Any, context: Any) -> None:
+    def __init__(self, trt: Any, engine: Any, number: int) -> None:
         self._trt = trt
         self._engine = engine
-        self._context = context
+        self._context = engine.create_execution_context()
+        self._number = number
         names = [engine.get_tensor_name(n) for n in range(engine.num_io_tensors)]
         out = trt.TensorIOMode.OUTPUT
         self._outputs = [name for name in names if engine.get_tensor_mode(name) == out]
@@ -52,25 +53,35 @@ class EngineWork:
         """See ``lanes.LaneWork``; raises HarnessError where TensorRT refuses."""
         for name, tensor in (*inputs.items(), *outputs.items()):
             self._context.set_tensor_address(name, tensor.memory.data_ptr())
-        if not self._context.execute_async_v3(stream.cuda_stream):
+        # An engine is enqueued by a thread for which its own GPU is the current one.
+        with torch_device.current(self._number):
+            is_enqueued = self._context.execute_async_v3(stream.cuda_stream)
+        if not is_enqueued:
             raise HarnessError("TensorRT cannot run the engine: see what it printed")
 
 
 class TensorRt(Backend):
-    """The ``tensorrt`` backend: builds an engine for this GPU, or opens one that fits."""
+    """The ``tensorrt`` backend: builds an engine for these GPUs, or opens one that fits.
+
+    GPUs that share the samples have one compute capability, as the engine has.
+    """
 
     library_bytes = 2_000_000_000
     prepares = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._device = TorchDevice()
+        named = str(setup.options.get("devices", ""))
+        self._numbers = torch_device.numbers("cuda", named)
+        self._devices = {number: TorchDevice(number) for number in self._numbers}
+        self._capability = _common_capability(self._numbers)
+        self._runtimes: list[Any] = []
         self._gate = CaptureGate()
         product = str(setup.options["product"])
         self._trt = builder.load(product)
         self._product = product
         self.largest_batch = int(setup.options["batch"])
-        builder.check_capabilities(setup.precision, [capability()])
+        builder.check_capabilities(setup.precision, [self._capability])
 
     def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
         """See ``base.Backend``. An engine that is there is taken, where it fits."""
@@ -85,39 +96,55 @@ class TensorRt(Backend):
             batch=f"1:{self.largest_batch}:{self.largest_batch}",
             lengths=str(self.setup.options["lengths"]),
             workspace=int(self.setup.options["workspace"]),
-            compute_capabilities=(capability(),),
+            compute_capabilities=(self._capability,),
         )
         target = folder / f"{source.stem}{PLAN}"
-        generate.write_engine(build_request, source, {"sha256": graph.sha256}, target)
+        with torch_device.current(self._numbers[0]):
+            generate.write_engine(build_request, source, {"sha256": graph.sha256}, target)
         return replace(graph, path=str(target))
 
     def open(
         self, graph: GraphSpec, outputs: Sequence[str], workers: int, threads: int
     ) -> Sequence[Predictor]:
-        """See ``base.Backend``. The workers share the engine; each has a context and a lane.
+        """See ``base.Backend``. Workers of a GPU share its engine, and have contexts of their own.
 
         Raises HarnessError where the engine does not fit this machine or the specification.
         """
         path = Path(graph.path)
         version = str(self._trt.__version__)
         wanted = {"builder": self._product, "version": version, "precision": self.setup.precision}
-        sidecar.check(path, {**wanted, "compute_capability": capability()})
-        self._runtime = self._trt.Runtime(self._trt.Logger(self._trt.Logger.ERROR))
-        engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        sidecar.check(path, {**wanted, "compute_capability": self._capability})
+        engines = {number: self._engine(path, number) for number in self._numbers[:workers]}
+        first = engines[self._numbers[0]]
+        check_signature("output", [t for t in graph.outputs if t.name in outputs], self._of(first))
+        gate = self._gate if self.setup.options["graphs"] else None
+
+        def lane(worker: int) -> Lane:
+            number = self._number(worker)
+            with torch_device.current(number):
+                work = EngineWork(self._trt, engines[number], number)
+            return Lane(self._devices[number], work, outputs, gate)
+
+        return [lane(worker) for worker in range(workers)]
+
+    def _engine(self, path: Path, number: int) -> Any:
+        """Return the engine on a GPU, which it belongs to; raises HarnessError for another file."""
+        with torch_device.current(number):
+            runtime = self._trt.Runtime(self._trt.Logger(self._trt.Logger.ERROR))
+            engine = runtime.deserialize_cuda_engine(path.read_bytes())
         if engine is None:
             text = f"TensorRT cannot open {path}: see what it printed"
             raise HarnessError(text, OTHER_MODEL)
-        check_signature("output", [t for t in graph.outputs if t.name in outputs], self._of(engine))
-        gate = self._gate if self.setup.options["graphs"] else None
-        return [
-            Lane(
-                self._device,
-                EngineWork(self._trt, engine, engine.create_execution_context()),
-                outputs,
-                gate,
-            )
-            for _ in range(workers)
-        ]
+        self._runtimes.append(runtime)  # which must outlive its engines
+        return engine
+
+    def _number(self, worker: int) -> int:
+        """Return the GPU of a worker: those of ``--devices`` in turn."""
+        return self._numbers[worker % len(self._numbers)]
+
+    def place_of(self, worker: int) -> str:
+        """See ``base.Backend``."""
+        return f"cuda:{self._number(worker)}" if len(self._numbers) > 1 else ""
 
     def preparing(self) -> AbstractContextManager[None]:
         """See ``base.Backend``."""
@@ -144,13 +171,13 @@ class TensorRt(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """See ``base.Backend``: what an engine is for."""
-        return facts()
+        return facts(number=self._numbers[0])
 
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
     ) -> list[Layout]:
         """See ``base.Backend``: lanes side by side, whatever the cores."""
-        return lanes.layouts(int(self.setup.options["streams"]), workers)
+        return lanes.layouts(int(self.setup.options["streams"]), workers, len(self._numbers))
 
     def stream_threads(self, cores: int) -> tuple[int, ...]:
         """See ``base.Backend``."""
@@ -159,3 +186,15 @@ class TensorRt(Backend):
     def copies(self, workers: int, threads: int) -> int:
         """See ``base.Backend``: the weights are on the device."""
         return 0
+
+
+def _common_capability(numbers: Sequence[int]) -> str:
+    """Return the compute capability of GPUs; raises HarnessError where they differ in it."""
+    by_number = {number: capability(number) for number in numbers}
+    if len(set(by_number.values())) > 1:
+        shown = ", ".join(f"{number}: {value}" for number, value in by_number.items())
+        raise HarnessError(
+            f"one engine is for GPUs of one compute capability; these have {shown}",
+            "name those of one kind with --devices",
+        )
+    return by_number[numbers[0]]

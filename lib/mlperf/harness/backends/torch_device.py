@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -139,15 +140,21 @@ def forget_peak() -> None:
     torch.cuda.reset_peak_memory_stats()
 
 
-def capability() -> str:
-    """Return the compute capability of the GPU that is current, as 8.6."""
-    major, minor = torch.cuda.get_device_capability()
+def capability(number: int = 0) -> str:
+    """Return the compute capability of a GPU, as 8.6."""
+    major, minor = torch.cuda.get_device_capability(number)
     return f"{major}.{minor}"
 
 
-def facts(device: str = "cuda") -> dict[str, str]:
-    """Return facts that identify the current GPU."""
+def current(number: int) -> AbstractContextManager[None]:
+    """Make a GPU the one that CUDA's calls of this thread are for."""
+    device: AbstractContextManager[None] = torch.cuda.device(number)
+    return device
+
+
+def facts(device: str = "cuda", number: int = 0) -> dict[str, str]:
+    """Return facts that identify a GPU."""
     if device == "xpu":
-        return {"gpu": str(torch.xpu.get_device_name(0))}
-    properties = torch.cuda.get_device_properties(0)
-    return {"gpu": str(properties.name), "compute capability": capability()}
+        return {"gpu": str(torch.xpu.get_device_name(number))}
+    properties = torch.cuda.get_device_properties(number)
+    return {"gpu": str(properties.name), "compute capability": capability(number)}
