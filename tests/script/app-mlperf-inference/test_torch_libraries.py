@@ -117,13 +117,13 @@ def test_weights_are_held_in_the_number_format_of_the_run(models: dict[str, Grap
     for module in ("auto", "graph"):
         made = backend("bfloat16", module)
         first = made.open(graph, outputs, 1, 1)
-        (opened,) = made._opened.values()
+        ((opened,),) = made._opened.values()
         convolutions = [m for m in opened.module.modules() if isinstance(m, torch.nn.Conv2d)]
         assert len(convolutions) == 53
         assert {m.weight.dtype for m in convolutions} == {torch.bfloat16}
         # All layouts of a process share them.
         made.open(graph, outputs, 2, 1)
-        assert list(made._opened.values()) == [opened]
+        assert list(made._opened.values()) == [[opened]]
         assert len(first) == 1
 
 
@@ -202,7 +202,7 @@ def test_normalization_in_several_operators_is_recognized(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("folder", ["get-ml-model-resnet50", "get-ml-model-retinanet"])
-def test_tiny_models_answer_the_same_in_the_layout_of_a_gpu(folder: str) -> None:
+def test_tiny_models_answer_the_same_channels_last(folder: str) -> None:
     graph = records.decode(ModelSpec, forms.model(lab.SCRIPT / folder / "tiny")).graphs()[0]
     outputs = [tensor.name for tensor in graph.outputs]
     opened = py_torch.from_library(graph, outputs)
@@ -210,5 +210,5 @@ def test_tiny_models_answer_the_same_in_the_layout_of_a_gpu(folder: str) -> None
     batch = np.random.default_rng(2).uniform(0, 200, (1, *graph.inputs[0].shape))
     image = torch.from_numpy(batch.astype(np.float32))
     plain = torch_libraries.answers(opened.module.eval(), [image])
-    turned = py_torch.held(opened, None, channels_last=True)
+    turned = py_torch.held(opened, None)
     assert torch_libraries.difference(torch_libraries.answers(turned.module, [image]), plain) < 1e-4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,16 +23,15 @@ from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec, Setup, TensorSpec
 from . import lanes, torch_device, torch_lanes, torch_libraries
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
+from .graph_view import UnknownGraphError
 from .lanes import CaptureGate, Lane
-from .onnx_file import ROOT, graph_alone, weight_beside
+from .onnx_file import ROOT, graph_alone
 from .torch_device import TorchDevice
 from .torch_lanes import CompileBudget
-from .torch_libraries import UnknownGraphError
 
 # Whether a library's module is used where there is one: the values of the option ``module``.
 AUTO = "auto"
 CONVERTED = "converted ONNX graph"
-FLOAT = 1  # float32 in onnx.proto
 # A library's module answers as the graph does, up to this share of the greatest value, in float32.
 CLOSE = 1e-3
 # Lanes side by side that are worth trying: one copies while another computes.
@@ -155,7 +154,7 @@ class PyTorch(Backend):
         key = (graph.path, *outputs)
         if key not in self._opened:
             opened = self._loaded(graph, outputs)
-            opened = held(opened, self._dtype, channels_last=self._device != "cpu")
+            opened = held(opened, self._dtype)
             opened.module.eval()
             copies = [copy.deepcopy(opened.module) for _ in self._numbers[1:]]
             modules = [opened.module, *copies]
@@ -231,7 +230,7 @@ class PyTorch(Backend):
 
     def device_facts(self) -> dict[str, str]:
         """See ``base.Backend``."""
-        return {} if self._device == "cpu" else torch_device.facts(self._device)
+        return {} if self._device == "cpu" else torch_device.facts(self._device, self._numbers[0])
 
     def layouts(
         self, cores: int, workers: int | None = None, threads: int | None = None
@@ -250,30 +249,17 @@ class PyTorch(Backend):
         return 0 if self._device != "cpu" else super().copies(workers, threads)
 
 
-def from_onnx(graph: GraphSpec, outputs: Sequence[str], more: Sequence[str] = ()) -> LoadedModule:
-    """The module of an ONNX graph; raises HarnessError where it cannot be turned into one.
-
-    ``more`` are float32 values of the graph that become outputs of it.
-    """
-    import onnx2torch
-
+def from_onnx(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
+    """The module of an ONNX graph; raises HarnessError where it cannot be turned into one."""
     from . import torch_operators
 
-    model = _onnx_graph(graph)
+    model = _checked(graph, outputs)
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in weights]
-    wanted = [t for t in graph.outputs if t.name in outputs]
-    check_signature("input", graph.inputs, _tensors(inputs))
-    check_signature("output", wanted, _tensors(model.graph.output))
-    for name in set(more) - {info.name for info in model.graph.output}:
-        model.graph.output.add(name=name).type.tensor_type.elem_type = FLOAT
     # Before what follows changes them: the words of these lists are ONNX's.
     operators = frozenset(node.op_type for node in model.graph.node)
-    torch_operators.prepare(model)
     try:
-        with warnings.catch_warnings(), _weights_from(ROOT):
-            warnings.simplefilter("ignore")
-            module = onnx2torch.convert(model)
+        module = torch_operators.convert(model)
     except NotImplementedError as error:
         raise HarnessError(
             f"pytorch cannot run {graph.path}: {error}; use --backend=onnxruntime"
@@ -282,14 +268,21 @@ def from_onnx(graph: GraphSpec, outputs: Sequence[str], more: Sequence[str] = ()
     return LoadedModule(module, *names, operators, CONVERTED)
 
 
-def _onnx_graph(graph: GraphSpec) -> Any:
+def _checked(graph: GraphSpec, outputs: Sequence[str]) -> Any:
+    """Return the ONNX model of a graph, with the inputs and outputs that its facts state."""
     import onnx
 
     try:
-        return onnx.load_from_string(graph_alone(Path(graph.path)))
+        model = onnx.load_from_string(graph_alone(Path(graph.path)))
     except Exception as error:  # protobuf raises errors of its own
         text = f"cannot read {graph.path}: {error}"
         raise HarnessError(text, OTHER_MODEL) from error
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in weights]
+    wanted = [t for t in graph.outputs if t.name in outputs]
+    check_signature("input", graph.inputs, _tensors(inputs))
+    check_signature("output", wanted, _tensors(model.graph.output))
+    return model
 
 
 def from_library(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
@@ -298,14 +291,18 @@ def from_library(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
     Raises HarnessError where there is neither. Only one of both is in memory at a time.
     """
     try:
-        known = torch_libraries.recognized(_onnx_graph(graph), ROOT)
+        known = torch_libraries.recognized(_checked(graph, outputs), ROOT)
     except UnknownGraphError:
         return from_onnx(graph, outputs)
     except ImportError as error:
         converted = from_onnx(graph, outputs)
         return replace(converted, origin=f"{CONVERTED} ({error.name} is not installed)")
-    expected = _values(from_onnx(graph, outputs, known.compared), known)
+    from . import torch_operators
+
     try:
+        expected = torch_libraries.answers(
+            torch_operators.convert(known.reference).eval(), known.example
+        )
         module = known.build().eval()
         logits = torch_libraries.answers(module.logits, known.example)
         difference = torch_libraries.difference(logits, expected)
@@ -314,54 +311,26 @@ def from_library(graph: GraphSpec, outputs: Sequence[str]) -> LoadedModule:
         reason = f"does not fit: {error}"
     if reason:
         return replace(from_onnx(graph, outputs), origin=f"{CONVERTED} ({known.library} {reason})")
-    one = frozenset({known.library})
-    return LoadedModule(module, known.inputs, known.outputs, one, known.library)
+    operators = known.operators | {known.library}
+    return LoadedModule(module, known.inputs, known.outputs, operators, known.library)
 
 
-def _values(converted: LoadedModule, known: torch_libraries.KnownGraph) -> list[Any]:
-    values = torch_libraries.answers(converted.module.eval(), known.example)
-    return [values[converted.outputs.index(name)] for name in known.compared]
-
-
-def held(opened: LoadedModule, dtype: Any, channels_last: bool) -> LoadedModule:
-    """Return a module with its weights in ``dtype``, and in the layout of a GPU's convolutions.
+def held(opened: LoadedModule, dtype: Any) -> LoadedModule:
+    """Return a module with its weights in ``dtype``, those of convolutions channels last.
 
     A library's module casts what comes in and goes out. A converted graph keeps the rest in its own
     format, as boxes and sums need it: PyTorch casts for the operators that gain.
     """
-    if opened.operators == {opened.origin}:
-        opened.module.to(dtype)
+    if opened.origin in opened.operators:
+        opened.module.network.to(dtype)
         return opened
     if opened.operators:
         for module in opened.module.modules():
             if dtype is not None and isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
                 module.to(dtype)
-            if channels_last and isinstance(module, torch.nn.Conv2d):
+            if isinstance(module, torch.nn.Conv2d):
                 module.to(memory_format=torch.channels_last)
     return replace(opened, casts_to=dtype)
-
-
-@contextlib.contextmanager
-def _weights_from(folder: Path) -> Iterator[None]:
-    """Let the converter read each weight when it needs it, out of the files that hold them.
-
-    With all of them in the graph it would copy the model over and over.
-    """
-    from onnx2torch.onnx_tensor import OnnxTensor
-
-    usual = OnnxTensor.to_numpy
-
-    def read(tensor: Any) -> Array:
-        if not tensor.proto.external_data:
-            array: Array = usual(tensor)
-            return array
-        return weight_beside(tensor.proto, folder)
-
-    OnnxTensor.to_numpy = read
-    try:
-        yield
-    finally:
-        OnnxTensor.to_numpy = usual
 
 
 def from_torchscript(graph: GraphSpec) -> LoadedModule:

@@ -7,13 +7,17 @@ in all versions of the operator set, as far as its converter takes it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx2torch
 import torch
 import torchvision
 from onnx2torch.node_converters.registry import add_converter
@@ -25,6 +29,8 @@ from onnx2torch.utils.common import (
 )
 
 from . import torch_lstm
+from .base import Array
+from .onnx_file import ROOT, weight_beside
 
 DOMAIN, VERSION = "cmbench", 1
 STANDARD = ("", "ai.onnx")
@@ -154,7 +160,7 @@ class LayerNormalization(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 
 
 class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """The bounding boxes of the highest scores of each image and class, without overlaps."""
+    """The bounding boxes of the highest scores by image and class, without overlaps."""
 
     def __init__(self, center_point_box: int) -> None:
         super().__init__()
@@ -168,7 +174,7 @@ class NonMaxSuppression(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         iou_threshold: torch.Tensor | None = None,
         score_threshold: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], image, class and box of each.
+        """``boxes`` [n, p, 4], ``scores`` [n, c, p]: [found, 3], numbers of image, class and box.
 
         Any two opposite corners make a box.
         """
@@ -295,6 +301,14 @@ for _name, _converter in CONVERTERS.items():
     add_converter(operation_type=_name, version=VERSION, domain=DOMAIN)(_converter)
 
 
+def convert(model: Any) -> Any:
+    """Return the module of ``model``, which is changed; raises NotImplementedError."""
+    prepare(model)
+    with warnings.catch_warnings(), _weights_from(ROOT):
+        warnings.simplefilter("ignore")
+        return onnx2torch.convert(model)
+
+
 def prepare(model: Any) -> None:
     """Change ``model``, a ModelProto, such that onnx2torch converts it rightly."""
     _part_outputs(model.graph)
@@ -354,3 +368,26 @@ def _part_outputs(graph: Any) -> None:
         for place, name in enumerate(node.input):
             node.input[place] = inner.get(name, name)
     graph.node.extend(onnx.helper.make_node("Identity", [inner[n]], [n]) for n in inner)
+
+
+@contextlib.contextmanager
+def _weights_from(folder: Path) -> Iterator[None]:
+    """Let the converter read each weight when it needs it, out of the files that hold them.
+
+    With all of them in the graph it would copy the model over and over.
+    """
+    from onnx2torch.onnx_tensor import OnnxTensor
+
+    usual = OnnxTensor.to_numpy
+
+    def read(tensor: Any) -> Array:
+        if not tensor.proto.external_data:
+            array: Array = usual(tensor)
+            return array
+        return weight_beside(tensor.proto, folder)
+
+    OnnxTensor.to_numpy = read
+    try:
+        yield
+    finally:
+        OnnxTensor.to_numpy = usual
