@@ -1,11 +1,13 @@
-"""``cm remote-run script``: one run on another machine, with the input names of mlcflow.
+"""One run at another place: ``cm remote-run script``, and ``--site`` of ``cm run script``.
 
-It is a sweep of one point: repository, libraries and cache entries go along, the record comes back,
-nothing stays there.
+It is a sweep of one point. For a machine that is reached by SSH, repository, libraries and cache
+entries go along, the record comes back, and nothing stays there. ``cm remote-run`` has the input
+names of mlcflow.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,11 +16,14 @@ from typing import Any
 
 from cmbench import api
 from cmbench.cli.reply import Command, Reply
+from cmbench.cli.results import warn
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import ssh
-from cmbench_sweep import driver
-from cmbench_sweep.execution_flags import execution_site
+from cmbench.render.plans import plan_text
+from cmbench_sweep import driver, render
+from cmbench_sweep.execution_flags import ELSEWHERE
 from cmbench_sweep.hosts import LabeledHost, SshSite
+from cmbench_sweep.opening import open_at, sayer_of, screen_of
 from cmbench_sweep.site_files import with_site
 from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep
@@ -54,44 +59,98 @@ def remote_run(command: Command) -> Reply:
         for name in list(command.flags)
         if name.startswith("remote_")
     }
-    site, environment = _site(command, flags)
-    host = site.machines[0].host
     # Faults of the request are reported before any machine is contacted.
     command.request()
+    site, opened = _hosts(command, flags)
+    host = site.machines[0].host
     for line in _commands(flags, "pre_run_cmds"):
         _ordered(command, host, line)
-    outcome, folder = _measured(command, site, environment)
-    output = folder / "run-1" / "output.txt"
-    text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-    command.say(text.rstrip())
+    reply = _measured(command, site, opened)
     for line in _commands(flags, "post_run_cmds"):
         _ordered(command, host, line)
-    if outcome.status == FAILED:
-        raise Error(
-            outcome.code or "points-failed",
-            f"{host.name}: {outcome.reason}",
-            context=[f"record: {outcome.record}"],
-        )
-    run = outcome.runs[0]
-    data = {"host": host.name, "seconds": run.seconds, "record": run.record, "output": text}
-    return Reply(data, f"ran on {host.name} in {run.seconds:.1f} s; record: {run.record}", data)
+    return reply
 
 
-def _site(command: Command, flags: Mapping[str, Any]) -> tuple[SshSite, Mapping[str, str]]:
-    """Return the machine as a site, and the variables of the run there.
+def run_at_site(command: Command) -> Reply:
+    """``cm run script … --site=NAME``: one run at a site, with its setup.
+
+    Flags of the site's scheduler may follow, as for a sweep. Raises ``site-not-found``,
+    ``bad-site``, ``points-failed`` and others.
+    """
+    site, opened = _at_site(command)
+    return _measured(command, site, opened)
+
+
+def plan_at_site(command: Command) -> Reply:
+    """``cm plan script … --site=NAME``: the steps, and the job that would be submitted there."""
+    site, opened = _at_site(command)
+    key = opened.points[0].key
+    # What an earlier run has measured is measured again.
+    store = opened.store.replacing({key: opened.store.version(key)})
+    jobs = site.preview(replace(opened, store=store))
+    planned = api.plan(command.request())
+    warn(command, planned.warnings)
+    data = {
+        **planned.data(),
+        "jobs": [{"submit": words, "script": text} for words, text in jobs],
+    }
+    why = bool(command.flags.get("why"))
+    return Reply(
+        {"plan": data},
+        lambda: plan_text(planned.plan, planned.totals, why) + render.submitted(jobs),
+        data,
+    )
+
+
+def _at_site(command: Command) -> tuple[driver.ExecutionSite, driver.OpenSweep]:
+    """Return the site that a command names, and its run as a sweep of one point."""
+    typed = command.flags
+    site = {"site": typed.pop("site")}
+    names = [name for name in typed if name in (*ELSEWHERE, "on", "executor")]
+    own = {name: typed.pop(name) for name in names if not _is_input(command, name)}
+    request, sweep = command.request(), _sweep(command)
+    _, system = with_site(command.workspace, site)
+    if system and system.scheduler != "ssh":
+        sweep = replace(sweep, request=_with_paths(sweep.request, request))
+    return open_at(command.workspace, sweep, {**own, **site})
+
+
+def _is_input(command: Command, name: str) -> bool:
+    """Return whether the script of a command has an input of this name."""
+    bare = api.request(command.workspace, *command.names[:1], tags=command.flags.get("tags", ""))
+    return name in bare.script.inputs
+
+
+def _hosts(command: Command, flags: Mapping[str, Any]) -> tuple[SshSite, driver.OpenSweep]:
+    """Return the machine as a site, and the run there as a sweep of one point.
 
     With ``--remote_site`` they are what the description of a site says, with its first host unless
     ``--remote_host`` names another one; raises ``bad-value``, ``site-not-found`` and others.
     """
+    sweep = _sweep(command)
     if "site" not in flags:
-        return SshSite((LabeledHost(_host(flags)),)), {}
-    below, system = with_site(command.workspace, {"site": flags["site"]})
-    site = execution_site(below)
-    if system is None or not isinstance(site, SshSite):
-        hint = "a site with `scheduler: ssh` can; for the others: `cm run experiment --site=NAME`"
+        opened = driver.open_sweep(command.workspace, sweep)
+        return SshSite((LabeledHost(_host(flags)),)), opened
+    site, opened = open_at(command.workspace, sweep, {"site": flags["site"]})
+    if not isinstance(site, SshSite):
+        hint = f"run it there by its scheduler: `cm run script ... --site={flags['site']}`"
         raise Error("bad-value", f"--remote_site={flags['site']} has no hosts", hint=hint)
     named = {"host": site.machines[0].host.name, **flags}
-    return replace(site, machines=(LabeledHost(_host(named)),)), system.environment
+    return replace(site, machines=(LabeledHost(_host(named)),)), opened
+
+
+def _sweep(command: Command) -> Sweep:
+    """Return the run of a command as a sweep of one point."""
+    point = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
+    if command.names:
+        point["script"] = command.names[0]
+    return Sweep("remote-run", point, {})
+
+
+def _with_paths(point: Mapping[str, Any], request: api.RunRequest) -> dict[str, Any]:
+    """Return the flags of a run with absolute paths: its nodes have the files of this machine."""
+    absolute = {name: request.request.inputs.get(name, value) for name, value in point.items()}
+    return {**absolute, "path": request.request.path} if request.request.path else absolute
 
 
 def _host(flags: Mapping[str, Any]) -> SshHost:
@@ -142,29 +201,39 @@ def _ordered(command: Command, host: SshHost, line: str) -> None:
         )
 
 
-def _measured(
-    command: Command, site: SshSite, environment: Mapping[str, str]
-) -> tuple[PointOutcome, Path]:
-    """Run the request remotely; return its outcome and the folder with its files."""
-    request = {name: value for name, value in command.flags.items() if name not in _OF_OUTPUT}
-    if command.names:
-        request["script"] = command.names[0]
-    sweep = Sweep("remote-run", request, {})
-    opened = driver.open_sweep(command.workspace, sweep, environment)
+def _measured(command: Command, site: driver.ExecutionSite, opened: driver.OpenSweep) -> Reply:
+    """Run the only point of a sweep at a site; raise ``points-failed`` and others."""
     opened = driver.again(opened, [MEASURED, FAILED])
-    quiet = command.as_json or command.options.quiet or command.options.silent
-    say: driver.Say = (lambda text: None) if quiet else command.say
-    driver.run_sweep(opened, site, say, _nothing)
+    done = driver.run_sweep(opened, site, sayer_of(command), screen_of(command))
     key = opened.points[0].key
     outcome = opened.store.outcome(key)
     if not outcome.done:
+        hint = done.advice or "repeat the command to continue"
+        raise Error("sweep-unfinished", "the run has not been done", hint=hint)
+    return _reply(command, outcome, opened.store.run_folder(key) / "run-1")
+
+
+def _reply(command: Command, outcome: PointOutcome, folder: Path) -> Reply:
+    """Show what a run has printed, and return how it went; raise why it has failed."""
+    output = folder / "output.txt"
+    text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+    command.say("\n".join(filter(None, [text.rstrip(), *_given_back(outcome)])))
+    if outcome.status == FAILED:
         raise Error(
-            "sweep-unfinished",
-            f"{site.machines[0].host.name} has not done it",
-            hint="repeat the command to continue",
+            outcome.code or "points-failed",
+            f"{outcome.host}: {outcome.reason}",
+            context=[f"record: {outcome.record}"],
         )
-    return outcome, opened.store.run_folder(key)
+    run = outcome.runs[0]
+    data = {"host": run.host, "seconds": run.seconds, "record": run.record, "output": text}
+    return Reply(data, f"ran on {run.host} in {run.seconds:.1f} s; record: {run.record}", data)
 
 
-def _nothing(event: api.Event) -> None:
-    """Report to no screen."""
+def _given_back(outcome: PointOutcome) -> list[str]:
+    """Return what a run has given back, as its record has it, one key a line."""
+    try:
+        record = json.loads(Path(outcome.runs[0].record).read_text(encoding="utf-8"))
+        values: Mapping[str, Any] = record["steps"][-1]["new_env"]
+    except (OSError, ValueError, LookupError):
+        return []
+    return [f"{key}={value}" for key, value in values.items()]

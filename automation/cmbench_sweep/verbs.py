@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cmbench import api
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error
 from cmbench.lib.text_files import listed
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import OpenSweep
-from cmbench_sweep.execution_flags import ELSEWHERE, execution_site
+from cmbench_sweep.execution_flags import ELSEWHERE
+from cmbench_sweep.opening import open_at, sayer_of, screen_of
 from cmbench_sweep.reading import read_sweep
 from cmbench_sweep.references import ReferenceCheck, data_of
 from cmbench_sweep.report import Report, best, effects, frontier, report
-from cmbench_sweep.site_files import with_site
 from cmbench_sweep.store import PointStore, decode, for_its_group
 from cmbench_sweep.values import (
     FAILED,
@@ -50,6 +49,7 @@ def run_experiment(command: Command) -> Reply:
         if not command.rest:
             own = {name for name in command.flags if name.split(".")[0] in _OF_EXPLORATION}
             refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, *own))
+        _refuse_with_line(command.flags)
         return explore(command)
     refuse_unknown(command.flags, (*_COMMON, *_OF_RUNS, "docker"))
     site, opened = _opened(command)
@@ -60,19 +60,28 @@ def run_experiment(command: Command) -> Reply:
         if command.flags.get(flag)
     ]
     lacking = bool(command.flags.get("complete"))
-    say = _sayer(command)
+    say = sayer_of(command)
     if redone or lacking:
         opened = driver.again(opened, redone, lacking)
         others = driver.shared_with(opened)
         if others:
             say(f"some points are of other sweeps too, which get the new results: {listed(others)}")
-    opened = driver.run_sweep(opened, site, say, _screen(command))
+    opened = driver.run_sweep(opened, site, say, screen_of(command))
     outcomes = opened.outcomes()
     references.write(opened.points, outcomes, say)
     store = PointStore(opened.workspace.root)
     reply = _reply(store, opened.sweep, opened.points, outcomes, references)
     error = _failure(opened, outcomes) or reply.error
     return Reply(reply.answer, reply.text, reply.data, error)
+
+
+def _refuse_with_line(flags: Mapping[str, Any]) -> None:
+    """Raise ``bad-value`` for a flag that has no effect where a command line is gone through."""
+    name = next((name for name in _OF_RUNS if name in flags), "")
+    if name:
+        hint = "write a sweep: --sweep=FILE; or, for one run, `cm run script ... --site=NAME`"
+        text = f"--{name.replace('_', '-')} is for a sweep; a command line after -- runs here"
+        raise Error("bad-value", text, hint=hint)
 
 
 def replay_experiment(command: Command) -> Reply:
@@ -132,7 +141,7 @@ def show_experiment(command: Command) -> Reply:
     if flags.get("best"):
         return _best(command, sweep, points)
     references = ReferenceCheck.of(command.flags, sweep)
-    references.write(points, outcomes, _sayer(command))
+    references.write(points, outcomes, sayer_of(command))
     return _reply(store, sweep, points, outcomes, references)
 
 
@@ -194,29 +203,8 @@ def _opened(command: Command) -> tuple[driver.ExecutionSite, OpenSweep]:
     if path is True:
         raise Error("bad-value", "--sweep needs a file", hint="write --sweep=FILE")
     name = command.flags.get("name")
-    flags, system = with_site(command.workspace, command.flags)
     sweep = read_sweep(str(path), str(name) if name and name is not True else "")
-    if system is None:
-        return execution_site(flags), driver.open_sweep(command.workspace, sweep)
-    sweep = replace(sweep, name=f"{sweep.name}@{system.name}", site=system.name)
-    if system.scheduler == "slurm":
-        site = execution_site(flags, system.environment)
-        return site, driver.open_sweep(command.workspace, sweep)
-    return execution_site(flags), driver.open_sweep(command.workspace, sweep, system.environment)
-
-
-def _sayer(command: Command) -> driver.Say:
-    """Return what reports progress: nothing where JSON is to be alone on the output."""
-    silent = command.as_json or command.options.quiet or command.options.silent
-    return (lambda text: None) if silent else command.say
-
-
-def _screen(command: Command) -> api.OnEvent | None:
-    if not command.console or command.as_json:
-        return None
-    from cmbench.render.progress import screen
-
-    return screen(command.console, command.options)
+    return open_at(command.workspace, sweep, command.flags)
 
 
 def _reply(

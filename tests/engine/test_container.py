@@ -596,6 +596,34 @@ def test_docker_builds_then_runs(world: Lab, shop: Shop) -> None:
     assert " git " in result.answer["containerfile"].replace("\n", " ")
 
 
+def test_a_plan_shows_the_container_of_its_run(world: Lab, shop: Shop) -> None:
+    shop.has("docker")
+    flags = {"docker_os": "ubuntu", "engine": "docker", "data": str(shop.folder)}
+    planned = world.plan("run,bench", docker=True, why=True, **flags)
+    container = planned.answer["container"]
+    assert container["command"][3:] == ["--tags=run,bench", f"--data={shop.folder}"]
+    assert container["containerfile"] == docker(world, print=True, **flags).answer["containerfile"]
+    assert planned.answer["plan"]["root"]["script"] == "bench"
+    assert "base     docker.io/library/ubuntu" in planned.out
+    assert not {"build", "run"} & {call["kind"] for call in shop.calls}
+    whole = world.plan("run,bench", docker=True, print=True, **flags)
+    assert "-- commands; nothing was written or started" in whole.out
+    assert "container" not in world.plan("run,bench", docker="no").answer
+
+
+@pytest.mark.parametrize("verb", ["docker", "dockerfile"])
+def test_the_flag_is_no_news_to_what_is_for_containers(world: Lab, shop: Shop, verb: str) -> None:
+    shop.has("docker")
+    answer = world.call(verb, tags="run,bench", docker=True, print=True).answer
+    assert answer["engine"] == "docker"
+
+
+def test_a_flag_of_containers_alone_says_which_command_takes_it(world: Lab, shop: Shop) -> None:
+    failed = world.run("run,bench", docker_os="ubuntu")
+    assert failed.answer["code"] == "unknown-flag"
+    assert "cm docker script ..." in failed.err
+
+
 def test_an_image_that_is_there_is_not_built_again(world: Lab, shop: Shop) -> None:
     shop.has("docker")
     docker(world)

@@ -191,9 +191,44 @@ def test_one_run_elsewhere_needs_a_site_with_hosts(
 ) -> None:
     done = cm("remote-run", "script", "--tags=detect,os", "--remote_site=lab")
     assert "--remote_site=lab has no hosts" in done.stderr
+    assert "cm run script ... --site=lab" in done.stderr
     (slurm_site / "boards.yaml").write_text("scheduler: ssh\nhosts: [no-such-host.invalid]\n")
     done = cm("remote-run", "script", "--tags=detect,os", "--remote_site=boards")
     assert "no-such-host.invalid" in done.stderr
+
+
+def test_a_run_names_a_site_and_its_plan_shows_the_job(
+    slurm_site: Path, cm: Callable[..., Finished]
+) -> None:
+    words = ("script", "--tags=detect,os", "--site=lab:gpu", "--time=7")
+    (slurm_site / "image.sqsh").touch()
+    shown = cm("plan", *words).ok().stdout
+    assert "\n1 step: 1 fact of this machine\n" in shown
+    for word in ("--partition=a100", "--account=mlperf", "--time=7", "--gres=gpu:4"):
+        assert f" {word} " in shown
+    assert "  module load gcc/12 cuda || exit 1" in shown
+    (job,) = json.loads(cm("plan", *words, "--json").ok().stdout)["jobs"]
+    assert job["submit"].startswith("sbatch --parsable")
+
+
+def test_a_run_at_a_site_of_this_machine_has_its_environment(
+    slurm_site: Path, cm: Callable[..., Finished], world: Path
+) -> None:
+    (slurm_site / "here.yaml").write_text("environment: {CMBENCH_SITE_WORD: one}\n")
+    for _ in range(2):
+        done = cm("run", "script", "--tags=detect,os", "--site=here").ok()
+        assert "CM_HOST_OS_TYPE=linux\n" in done.stdout
+        assert "record: " in done.stdout
+    record = json.loads(Path(done.stdout.rpartition("record: ")[2].strip()).read_text())
+    assert record["status"] == "done"
+
+
+def test_a_command_line_is_not_measured_at_a_site(
+    slurm_site: Path, cm: Callable[..., Finished]
+) -> None:
+    done = cm("run", "experiment", "--site=lab", "--", "cm", "run", "script", "--tags=detect,os")
+    assert "--site is for a sweep" in done.stderr
+    assert "cm run script ... --site=NAME" in done.stderr
 
 
 def test_a_scheduler_that_contradicts_the_site(

@@ -125,12 +125,14 @@ VERBS: tuple[Verb, ...] = (
             "cm run script --tags=detect,os --help": "its inputs, variations and flags",
         },
         own_help="named",
+        at_site="cmbench_sweep.remote:run_at_site",
     ),
     _run(
         "plan",
         "plan:plan_script",
         {"cm plan script --tags=detect,os": "what a run would do; runs nothing"},
         own_help="named",
+        at_site="cmbench_sweep.remote:plan_at_site",
     ),
     _run(
         "docker",

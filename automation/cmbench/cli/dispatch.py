@@ -82,11 +82,12 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     if (thing, verb.word) == ("script", "run") and command.asks_for_container():
         verb = verb_of("script", "docker")
         assert verb is not None
+    at_site = bool(verb.at_site) and command.names_site()
     if command.console:
         _tell_engines(command.workspace)
     if verb.accepted is not None:
         refuse_unknown(command.flags, verb.accepted)
-    reply = verb.function()(command)
+    reply = verb.function(at_site)(command)
     if command.console:
         shown = reply.shown(command.as_json)
         text = without_values(visible(shown or ""), command.flags, os.environ)

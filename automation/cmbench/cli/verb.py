@@ -27,7 +27,8 @@ class Verb:
     it the verb itself refuses flags. ``of_scripts``: it takes the flags of runs and the inputs of
     the script. ``own_help``: ``--help`` is answered by the verb, ``always`` or where a script is
     ``named``. ``writes``: it keeps the index up to date, but not under the flag ``only_looks``.
-    ``extra``: the extra of cmbench that brings ``does``.
+    ``extra``: the extra of cmbench that brings ``does``. ``at_site`` does it where ``--site`` names
+    a system other than this machine.
     """
 
     thing: str
@@ -42,6 +43,7 @@ class Verb:
     writes: bool = False
     only_looks: str = ""
     extra: str = ""
+    at_site: str = ""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -60,9 +62,9 @@ class Verb:
             return None
         return {*self.takes, *(f.partition("=")[0].replace("-", "_") for f in self.flag_meanings)}
 
-    def function(self) -> Callable[[Command], Reply]:
+    def function(self, at_site: bool = False) -> Callable[[Command], Reply]:
         """Return what does it; raise ``extra-missing`` where its ``extra`` is not installed."""
-        module_name, _, name = self.does.partition(":")
+        module_name, _, name = (self.at_site if at_site else self.does).partition(":")
         path = module_name if "." in module_name else f"cmbench.cli.verbs.{module_name}"
         try:
             module = import_module(path)

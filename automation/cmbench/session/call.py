@@ -107,13 +107,19 @@ class Call:
         Those engines leave the flag to their scripts, and so does this one to theirs; of all others
         it is taken off, so that they get the rest.
         """
-        if "docker" not in self.flags:
+        return self._is_of_engine("docker") and is_true(self.flags.pop("docker"))
+
+    def names_site(self) -> bool:
+        """Return whether a run is to be at a site, which ``--site`` names."""
+        return self._is_of_engine("site")
+
+    def _is_of_engine(self, name: str) -> bool:
+        """Return whether a flag of the call is none that its script takes itself."""
+        if name not in self.flags:
             return False
         rows = candidates(self.workspace.index, *self._meant())
         script = self.workspace.index.script(rows[0].path)
-        if not script.dialect.inputs_bind or "docker" in script.inputs:
-            return False
-        return is_true(self.flags.pop("docker"))
+        return script.dialect.inputs_bind and name not in script.inputs
 
     @property
     def can_ask(self) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from cmbench.api import containers
-from cmbench.cli.reply import Answer, Command, Reply
+from cmbench.cli.container_reply import container_answer
+from cmbench.cli.reply import Command, Reply
 from cmbench.container import options as options_in
-from cmbench.container.design import ContainerDesign
 from cmbench.format.meta import is_true
-from cmbench.lib.secrecy import mask_word
-from cmbench.render.container import commands, help_text, left, printed, summary
+from cmbench.render.container import help_text, left, printed, summary
 
 
 def docker_script(command: Command) -> Reply:
@@ -20,10 +19,11 @@ def docker_script(command: Command) -> Reply:
         if command.flags.get("tags") or command.names:
             containers.split(command)  # A script that is not there is an error here too.
         return _help()
+    command.asks_for_container()
     own, request = containers.split(command)
     only_print = is_true(command.flags.get("print", False))
     made = containers.design_container(request, own, only_print)
-    answer = _data(made)
+    answer = container_answer(made)
     if only_print:
         return Reply(answer, lambda: printed(made))
     talks = command.console and not request.options.silent
@@ -42,29 +42,11 @@ def docker_script(command: Command) -> Reply:
 
 def dockerfile_script(command: Command) -> Reply:
     """``cm dockerfile script``: the text of the file that ``cm docker script`` builds."""
+    command.asks_for_container()
     own, request = containers.split(command)
     made = containers.design_container(request, own, True)
-    return Reply(_data(made), made.text)
+    return Reply(container_answer(made), made.text)
 
 
 def _help() -> Reply:
     return Reply({"flags": dict(options_in.FLAGS)}, help_text)
-
-
-def _data(made: ContainerDesign) -> Answer:
-    job = made.job
-    return {
-        "engine": made.engine.name,
-        "image": job.image,
-        "containerfile": made.text,
-        "file": job.file,
-        "user": made.engine.user,
-        "mounts": [
-            {"source": m.source, "target": m.target, "mode": m.mode, "why": m.why}
-            for m in job.mounts
-        ],
-        "handed": list(job.passed_variables),
-        "command": [mask_word(word) for word in job.command],
-        "commands": [list(map(mask_word, words)) for words in commands(made)],
-        "notes": list(made.notes),
-    }

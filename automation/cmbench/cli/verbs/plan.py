@@ -16,12 +16,19 @@ from cmbench.format.meta import is_true
 def plan_script(command: Command) -> Reply:
     """The tree of steps; runs nothing and writes nothing but the index."""
     _check_flags(command.flags)
+    container = None
+    if command.asks_for_container():
+        from cmbench.cli.container_reply import planned_container
+
+        container = planned_container(command)
     planned = plan(request_of(command), str(command.flags.get("explain") or ""))
     answer: Answer = {"plan": planned.data()}
+    if container is not None:
+        answer["container"] = container.answer
     if planned.explanation is not None:
         answer["explain"] = planned.explanation.data()
     warn(command, planned.warnings)
-    return Reply(answer, lambda: _shown(command.flags, planned, answer))
+    return Reply(answer, lambda: _shown(command.flags, planned, answer, container))
 
 
 def _check_flags(flags: Mapping[str, Any]) -> None:
@@ -36,11 +43,14 @@ def _check_flags(flags: Mapping[str, Any]) -> None:
         )
 
 
-def _shown(flags: Mapping[str, Any], planned: PlannedRun, answer: Answer) -> str:
+def _shown(
+    flags: Mapping[str, Any], planned: PlannedRun, answer: Answer, container: Reply | None
+) -> str:
     from cmbench.render import plans
 
     if is_true(flags.get("json", False)):
-        return json.dumps(answer.get("explain") or answer["plan"], indent=1)
+        more = {"container": answer["container"]} if container else {}
+        return json.dumps(answer.get("explain") or {**answer["plan"], **more}, indent=1)
     if planned.explanation is not None:
         return plans.origins_text(planned.explanation)
     if is_true(flags.get("dot", False)):
@@ -48,4 +58,5 @@ def _shown(flags: Mapping[str, Any], planned: PlannedRun, answer: Answer) -> str
     if is_true(flags.get("mermaid", False)):
         return plans.mermaid_text(planned.plan)
     why = is_true(flags.get("why", False))
-    return plans.plan_text(planned.plan, planned.totals, why)
+    text = plans.plan_text(planned.plan, planned.totals, why)
+    return f"{text}\n\n{container.shown(False)}" if container else text
