@@ -113,8 +113,8 @@ def needed(env: Mapping[str, Any], names: Sequence[str]) -> Error:
     return Error(
         "data-needed",
         f"CNN/DailyMail needs {' and '.join(f'{name}=FILE' for name in names)}",
-        hint=f"{how}, take tokenizer.json from the model, or use the tiny form: "
-        f"`--tags=get,dataset,cnndm,{tags}`",
+        hint=f"{how}, and repeat with its path; --tokenizer=FILE is the model's tokenizer.json; or "
+        f"use the tiny form: `cm run script --tags=get,dataset,cnndm,{tags}`",
     )
 
 

@@ -55,8 +55,8 @@ def needed(names: Sequence[str]) -> Error:
     return Error(
         "data-needed",
         f"OpenOrca needs {' and '.join(f'{name}=FILE' for name in names)}",
-        hint=f"{SOURCE}, take tokenizer.json from the model, or use the tiny form: "
-        "`--tags=get,dataset,openorca,_tiny`",
+        hint=f"{SOURCE}, and repeat with --samples=FILE; --tokenizer=FILE is the model's "
+        "tokenizer.json; or use the tiny form: `cm run script --tags=get,dataset,openorca,_tiny`",
     )
 
 

@@ -84,6 +84,12 @@ def test_unknown_tag_and_unknown_variation(tools: Lab) -> None:
     refused(tools.call("run", artifact="get-tol"), "script-not-found", '"get-tool"')
 
 
+def test_a_script_without_variations_names_the_scripts_that_may_have_it(lab: Lab) -> None:
+    lab.script("run-log", "run,log")
+    text = refused(lab.run("run,log,_openorca"), "variation-not-found", "then repeat")
+    assert "it has none" not in text
+
+
 def test_a_form_that_one_of_several_scripts_lacks(lab: Lab) -> None:
     lab.script("get-model-a", "get,model,a", variations={"big": {}, "tiny": {}, "big,tiny": {}})
     lab.script("get-model-b", "get,model,b", variations={"tiny": {}})

@@ -216,7 +216,7 @@ def _of_collection(index: Index) -> str:
     """Return how to register the scripts of MLCommons, or nothing where some are."""
     if any(index.dialect(row) is MLC for row in index.rows().values()):
         return ""
-    return f"MLCommons's own scripts can be registered: `cm pull repo {_COLLECTION}`"
+    return f"MLCommons's own scripts run here too: `cm pull repo {_COLLECTION}`, then repeat"
 
 
 def _most_shared(index: Index, tags: Tags) -> list[ScriptRow]:
@@ -234,7 +234,8 @@ def _no_variation(index: Index, rows: list[ScriptRow], tags: Tags) -> Error:
         names = ", ".join(sorted(others)[:_LISTED])
         error.hint = Hint.joined(error.hint, f"scripts with _{missing}: {names}")
     elif not error.hint.startswith("did you mean"):
-        error.hint = Hint.joined(error.hint, _of_collection(index))
+        own = error.hint if row.variations else ""
+        error.hint = Hint.joined(own, _of_collection(index)) or error.hint
     return error
 
 
