@@ -526,3 +526,14 @@ def test_what_others_put_into_a_home_or_tmp_costs_no_hit(
     (home / ".config/tool").mkdir()
     (home / ".config/tool/settings").write_text("x\n")
     assert lab.run("get,x").status["get-x"] == "done"
+
+
+def test_a_folder_with_names_that_are_no_text_counts(lab: Lab, tmp_path: Path) -> None:
+    run = f"echo CM_OUT=$(ls {tmp_path}/d | wc -l) > tmp-run-env.out\n"
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], run=run)
+    for name, count in ((b"d/\xfe", "1"), (b"d/\xff", "2")):
+        place = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+        place.parent.mkdir(exist_ok=True)
+        place.touch()
+        assert lab.run("get,x").env["CM_OUT"] == count
+    assert lab.run("get,x").status["get-x"] == "cached"

@@ -781,6 +781,8 @@ def test_what_a_program_looks_at_by_itself_counts(
     [
         ("pathlib.Path.home()", "HOME"),
         ("os.path.expanduser('~')", "HOME"),
+        ("pathlib.Path('~').expanduser()", "HOME"),
+        ("os.path.expanduser(os.path.join('~', 'x', '..')).removesuffix('/x/..')", "HOME"),
         ("getpass.getuser()", "LOGNAME"),
         ("os.get_exec_path()[-1]", "PATH"),
         ('urllib.request.getproxies()["http"]', "http_proxy"),

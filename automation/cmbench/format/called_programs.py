@@ -39,7 +39,9 @@ _PATH = (
 _PROXIES = b"http_proxy https_proxy ftp_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY"
 _LOCALE = b"LC_ALL LC_CTYPE LC_COLLATE LANG LANGUAGE PYTHONIOENCODING PYTHONUTF8"
 _CALLS = {
-    rb"\bPath\.home\(\)|\bexpanduser\(\s*['\"]~": b"HOME",
+    rb"\bPath\.home\(\)": b"HOME",
+    # With a path of the source itself: one that an input gives seldom begins so.
+    rb"(?s)['\"]~['\"/].*\bexpanduser\(|\bexpanduser\(.*['\"]~['\"/]": b"HOME",
     rb"\bgetuser\(": b"LOGNAME USER LNAME USERNAME",
     rb"\bget_exec_path\(": b"PATH",
     rb"\b(?:localtime|mktime|fromtimestamp|ctime|strftime|astimezone)\(|\btzname\b": b"TZ",

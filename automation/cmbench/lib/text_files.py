@@ -19,8 +19,11 @@ def read_or_empty(path: str | os.PathLike[str]) -> str:
 
 
 def sha256(text: str, digits: int = 64) -> str:
-    """The first hexadecimal ``digits`` of the SHA-256 of a text in UTF-8."""
-    made: str = _sha256()(text.encode()).hexdigest()
+    """Return the first hexadecimal ``digits`` of the SHA-256 of a text in UTF-8.
+
+    Names of files and values of variables may have bytes that are none.
+    """
+    made: str = _sha256()(text.encode("utf-8", "surrogateescape")).hexdigest()
     return made[:digits]
 
 
