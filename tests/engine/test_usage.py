@@ -150,6 +150,24 @@ def test_a_misspelt_tags_is_reported(lab: Lab) -> None:
     assert 'did you mean "tags"?' in result.err
 
 
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ({"artifact": "get tool", "artifacts": [" "]}, "must be its last character"),
+        ({"tags": "get,tool", "artifact": "\\"}, "must be its last character"),
+        ({"artifact": "\u201cget", "artifacts": ["tool\u201d"]}, '"get tool"'),
+        ({"artifact": "\u2014tags=get,tool"}, "two hyphens: --tags=get,tool"),
+        ({"artifact": "get tool --name=x"}, '"get tool" --name=x'),
+        ({"tags": "get,", "artifact": "tool"}, "--tags=get,tool"),
+    ],
+)
+def test_a_slip_of_a_copied_line_is_refused(lab: Lab, call: dict[str, Any], hint: str) -> None:
+    lab.script("get-tool")
+    done = lab.call("run", **call)
+    assert done.answer["code"] == "bad-value"
+    assert hint in done.err.replace("\n          ", " ")
+
+
 def test_a_dry_run_wins_over_yes(lab: Lab) -> None:
     lab.script("get-x", cache=True)
     lab.run("get,x")

@@ -427,7 +427,6 @@ MODES: Mapping[str, str] = {
 _REFUSED = ("fake_run", "fake_deps", "prepare", "only_execute_from_cache", "shell", "debug_script")
 """Those that a script which knows all its flags refuses by saying what to do."""
 _SAME_MODES = {"prepare": "fake_run"}
-_OF_SITES = ("site", "on", "partition", "account", "qos", "hosts")
 _PREVIEW_MODES = ("fake_run", "fake_deps", "dry_run", "print_deps", "graph")
 """What other tools call a dry run."""
 
@@ -455,15 +454,14 @@ def unknown_inputs(inputs: Iterable[str], script: Script) -> dict[str, str]:
 
 
 def _suggestion(name: str, script: Script) -> str:
-    if name == "docker" or name.startswith("docker_"):
+    if name.partition("_")[0] == "docker":
         return 'to run it in a container, replace "run" with "docker": `cm docker script ...`'
     if name.startswith("remote_"):
         return 'to run it elsewhere, replace "run" with "remote-run": `cm remote-run script ...`'
-    if name in _OF_SITES:
+    if name in ("site", "on", "partition", "account", "qos", "hosts"):
         return "to run it at a site, describe that in a file and name it: docs/how-to/sites.md"
-    if name.replace("-", "_") not in _PREVIEW_MODES:
-        return ""
-    return f"see what a run would do: `cm plan script {script.alias}`"
+    preview = f"see what a run would do: `cm plan script {script.alias}`"
+    return preview if name.replace("-", "_") in _PREVIEW_MODES else ""
 
 
 def _check_inputs(inputs: Mapping[str, Any], script: Script) -> None:
