@@ -35,10 +35,11 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 # The scripts find the Python of .venv first, as in an activated environment: what they install goes
-# there and nothing on the machine outside this checkout changes.
+# there and nothing on the machine outside this checkout changes. A terminal shows its progress.
 benchmark: register
-	PATH="$(CURDIR)/$(BIN):$$PATH" cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios \
-	  --model=resnet50 --backend=onnxruntime --device=cpu --quiet
+	@[ -t 2 ] || quiet=--quiet; PATH="$(CURDIR)/$(BIN):$$PATH" \
+	  cm run script --tags=run-mlperf,inference,_tiny,_all-scenarios \
+	  --model=resnet50 --backend=onnxruntime --device=cpu $${quiet-}
 
 # Its environment is that of the tests: the runtimes are among their packages.
 bench: $(INSTALLED_FOR_TEST) register

@@ -423,8 +423,7 @@ def warned(problems: list[dict[str, Any]]) -> str:
     texts = []
     if busy:
         texts.append(
-            f"warning: {_runs(busy)} not accepted because the host was busy "
-            f"({busy[0]['fault']['host']}). Its figures are worth nothing; {NO_ERROR} "
+            f"warning: {_runs(busy)} not accepted because the host was busy; {NO_ERROR} "
             "Run it again when nothing else runs."
         )
     if short:

@@ -210,7 +210,7 @@ def test_what_cannot_become_valid_stops_before_it_starts(
 
 
 def test_a_left_over_audit_file_stops_before_it_starts(tmp_path: Path) -> None:
-    assert check(tmp_path) == ("resnet50 Server is no part of round 6.1; its last round was 5.0",)
+    assert check(tmp_path) == ("resnet50 Server is not part of round 6.1; its last round was 5.0",)
     (tmp_path / "root" / "offline").mkdir(parents=True)
     (tmp_path / "root" / "offline" / "audit.config").write_text("")
     with pytest.raises(HarnessError, match=r"offline/audit\.config is left over"):

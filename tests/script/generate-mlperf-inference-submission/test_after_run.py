@@ -16,6 +16,7 @@ import benchmark_lab
 import submission_mutations as mutations
 from mlperf.harness import records
 from mlperf.harness.measuring.verdict import RuleViolation
+from mlperf.harness.reporting import summary as reporting
 from mlperf.harness.reporting.results import ResultProblem, Results
 from mlperf.submission import after_run, commands
 from mlperf.submission.checks import accuracy
@@ -45,6 +46,18 @@ def test_short_tiny_runs_are_reported_as_such_in_one_line(results: Results) -> N
     (line,) = after_run.lines(verdict, results)
     assert line == "checks passed; not submittable: too short, too few samples, tiny form"
     assert len(line) <= 80
+
+
+def test_what_a_run_prints_ends_with_its_table(results: Results) -> None:
+    busy = RuleViolation("p99 latency", "too late", "run it again", "others used 75 %")
+    spoiled = replace(results, problems=(ResultProblem("Server", "performance", busy),))
+    lines = reporting.table(spoiled, spoiled).rstrip().splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("MLPerf inference: "))
+    before = "\n".join(lines[:start])
+    for words in ("report: ", "the host was busy: others used 75 %", "Test runs last"):
+        assert words in before, "notes and faults are a screen up, the figures stay in sight"
+    # Heading and table: with verdict, place and steps 20 lines of a terminal's 24.
+    assert len(lines[start:]) == 5 + len(results.results)
 
 
 def test_accuracy_runs_alone_say_what_they_are(results: Results) -> None:

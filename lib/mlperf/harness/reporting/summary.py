@@ -25,22 +25,30 @@ STYLES = {
 
 
 def table(results: Results, requested: Results) -> str:
-    """Return the whole text: heading, one row per scenario, problems, places, fine print.
+    """Return the whole text: fine print, problems, then heading and one row per scenario.
 
-    ``results`` are all that there are, ``requested`` those that a call was for.
+    The table is last: a terminal of 24 lines shows the end. ``results`` are all that there are,
+    ``requested`` those that a call was for.
     """
     loadgen = results.versions.get("loadgen", "?")
     form = f" ({results.form} form)" if results.form else ""
     title = f"MLPerf inference: {results.benchmark}{form}"
     lines = [
+        *_details(results, requested),
+        "",
         f"{title}, {results.runtime} on {results.device}, {results.precision}",
         f"LoadGen {loadgen} (round {results.round}), {results.style} runs, "
         f"{cores_in_words(results.host.cores_usable)}: {results.host.cpu_model}"[:WIDTH],
         "",
         *_measured(results, requested),
         *_find_results(requested),
-        *_problems(requested.problems),
-        *([""] if requested.problems else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _details(results: Results, requested: Results) -> list[str]:
+    """Return the notes on the figures: report, form, length, host, broken rules."""
+    return [
         f"report: {results.folder}/report.html",
         *_targets(requested),
         *(line for note in results.notes for line in _wrapped(f"note: {note}")),
@@ -49,8 +57,10 @@ def table(results: Results, requested: Results) -> str:
         *_wrapped(results.stand_in),
         *_wrapped(FORMS[results.form].fine_print if results.form else ""),
         *_wrapped(STYLES[results.style]),
+        *_where(requested),
+        *_warnings(requested, PERFORMANCE),
+        *_problems(requested.problems),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _wrapped(text: str, rest: str = "") -> list[str]:
@@ -81,13 +91,7 @@ def _measured(results: Results, requested: Results) -> list[str]:
     """Return the table of what counts; nothing when only targets were looked for."""
     if not {PERFORMANCE, ACCURACY, COMPLIANCE, README} & set(requested.modes):
         return []
-    return [
-        *_rows(results, requested),
-        *_legend(results),
-        *_where(requested),
-        *_warnings(requested, PERFORMANCE),
-        "",
-    ]
+    return [*_rows(results, requested), *_legend(results), ""]
 
 
 def _where(results: Results) -> Iterator[str]:

@@ -132,6 +132,6 @@ def _retired(settings: SessionSettings, spec: BenchmarkSpec) -> Iterator[str]:
     for scenario in settings.scenarios:
         if scenario in spec.all_scenarios() and not spec.in_round(scenario, settings.round):
             yield (
-                f"{spec.name} {scenario} is no part of round {settings.round}; "
+                f"{spec.name} {scenario} is not part of round {settings.round}; "
                 f"its last round was {spec.last_round(scenario)}"
             )
