@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from cmbench_results.values import BenchmarkResult, configuration_of
+from cmbench_results.values import USED, BenchmarkResult, configuration_of
 
 SHOWN = ("benchmark", "scenario", "form", "system", "model", "backend", "precision", "organization")
 """Facts that a table has columns of its own for, or needs none."""
@@ -20,9 +20,10 @@ def differing(
     """Return the names of the facts that differ, settings first, without those that are shown.
 
     A digest or a version that differs exactly where another fact does says nothing more and is
-    left out.
+    left out, and so is what was requested where exactly that was used.
     """
     names = dict.fromkeys(name for entry in configurations for name in entry)
+    names = {name: None for name in names if not _is_as_used(configurations, name)}
     seen = {_classes(configurations, name) for name in shown}
     chosen = []
     # Sorting keeps the order of those that are equal.
@@ -32,6 +33,14 @@ def differing(
             seen.add(classes)
             chosen.append(name)
     return chosen[:most]
+
+
+def _is_as_used(configurations: Configurations, name: str) -> bool:
+    """Return whether every configuration used what was requested of it."""
+    used = USED.get(name, "")
+    return used != "" and all(
+        name not in entry or entry[name] == entry.get(used) for entry in configurations
+    )
 
 
 def _follows(name: str) -> bool:

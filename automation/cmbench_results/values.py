@@ -180,6 +180,20 @@ def _cores(system: SystemDescription) -> float:
     return float(system.cores * max(1, system.sockets) * system.nodes)
 
 
+REQUESTED = {
+    "batch_size": "requested_batch_size",
+    "threads": "requested_threads",
+    "num_workers": "requested_workers",
+}
+"""Inputs of the layout as settings of their own: tuning chooses within them."""
+USED = {
+    "requested_batch_size": "batch",
+    "requested_threads": "threads",
+    "requested_workers": "workers",
+}
+"""The settings that were used, by what was requested."""
+
+
 def configuration_of(result: BenchmarkResult) -> dict[str, str]:
     """Return what was measured and with what, by name: all that is equal in repeated runs.
 

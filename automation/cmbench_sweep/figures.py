@@ -14,6 +14,8 @@ from cmbench.errors import Error, did_you_mean
 from cmbench_results.readers import text_of
 from cmbench_results.values import ACCURACY, BenchmarkResult, number
 
+USED_BATCH = "used_batch"
+"""The batch of a run: tuning chooses it up to ``batch_size``. No figure to compare points by."""
 SECONDS = "seconds"
 """How long the requested script took, without what it depends on."""
 _OWN = "cm-result.json"
@@ -71,6 +73,8 @@ def _of_result(result: BenchmarkResult) -> Iterator[tuple[str, float]]:
         yield ACCURACY, result.accuracy
     if result.validity:
         yield "valid", float(result.validity == "VALID")
+    if (batch := number(result.settings.get("batch"))) is not None:
+        yield USED_BATCH, batch
 
 
 def _of_file(path: str) -> dict[str, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cmbench.lib.text_files import counted
 from cmbench_sweep.expressions import referenced_names
-from cmbench_sweep.render import values_text
+from cmbench_sweep.render import measured_text, values_text
 from cmbench_sweep.report import (
     MeasuredPoint,
     Report,
@@ -79,7 +79,7 @@ def _best_text(summary: Report, figure: str, top: MeasuredPoint | None) -> str:
     if top is None:
         return f"no point satisfies {limits}"
     under = f" with {limits}" if limits else ""
-    return f"best {figure}{under}: {top.figures[figure]:,.6g} ({values_text(top.point)})"
+    return f"best {figure}{under}: {top.figures[figure]:,.6g} ({measured_text(top)})"
 
 
 def _main_panel(summary: Report, figure: str, top: MeasuredPoint | None) -> PicturePanel:
@@ -128,7 +128,7 @@ def _marks(
             x,
             y,
             0 if entry.point.key in fit else scatter.COLOURS,
-            f"{y:,.6g}, {x:,.6g}; {values_text(entry.point)}",
+            f"{y:,.6g}, {x:,.6g}; {measured_text(entry)}",
             best=entry in highlighted,
         )
         for entry, x, y in places
@@ -206,7 +206,7 @@ def _axis_chart(summary: Report, figure: str, axis: str) -> charts.Chart:
             line.append((x, up(extent[0])))
             chart.lines.append(("thread", [(x, up(extent[1])), (x, up(extent[2]))], ""))
         for entry in entries:
-            label = f"{entry.figures[figure]:,.6g}; {values_text(entry.point)}"
+            label = f"{entry.figures[figure]:,.6g}; {measured_text(entry)}"
             chart.dots.append((x, up(entry.figures[figure]), 3.5, "point s0", label))
     chart.lines.append(("line s0", line, ""))
     return chart

@@ -90,6 +90,12 @@ def values_text(point: SweepPoint, without: Sequence[str] = ()) -> str:
     return " ".join(texts) or "the only one"
 
 
+def measured_text(entry: MeasuredPoint, without: Sequence[str] = ()) -> str:
+    """Return the same, with the batches that tuning has chosen where they are others."""
+    used = f" (batch used: {entry.used_batches})" if entry.used_batches else ""
+    return values_text(entry.point, without) + used
+
+
 def time_text(seconds: float) -> str:
     """``42 s``, ``13 min``, ``5.2 h``."""
     if seconds < 100:
@@ -187,7 +193,7 @@ def table(
         spread_text = f"{apart:7.1%}" if apart is not None else " " * 7
         cells = "".join(f"{_number(e.figures.get(name)):>16}" for name in names)
         apart_text = f"{spread_text}{_verdict(compared, e.point)}"
-        yield f"{cells}{len(e.outcome.runs):>6} {apart_text}  {values_text(e.point, same)}"
+        yield f"{cells}{len(e.outcome.runs):>6} {apart_text}  {measured_text(e, same)}"
     if len(ordered) > _ROWS:
         yield f"and {len(ordered) - _ROWS:,} more: --json has all"
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from cmbench.errors import Error, did_you_mean
 from cmbench_sweep.expressions import ExpressionError, evaluate, referenced_names
-from cmbench_sweep.values import HIGHER, LOWER, MEASURED, PointOutcome, Sweep, SweepPoint, median
+from cmbench_sweep.figures import USED_BATCH
+from cmbench_sweep.values import (
+    HIGHER,
+    LOWER,
+    MEASURED,
+    PointOutcome,
+    Sweep,
+    SweepPoint,
+    median,
+)
 
 _LOWER_IS_BETTER = ("latency", "seconds", "time", "energy", "power", "memory", "bytes", "value")
 
@@ -20,6 +29,14 @@ class MeasuredPoint:
     point: SweepPoint
     outcome: PointOutcome
     figures: Mapping[str, float]
+
+    @property
+    def used_batches(self) -> str:
+        """The batches of its runs (``4, 8``) where they are others than the axis says."""
+        used = sorted({*self.outcome.all_of(USED_BATCH)})
+        requested = self.point.values.get("batch_size")
+        texts = [f"{batch:g}" for batch in used]
+        return "" if requested is None or texts == [str(requested)] else ", ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +95,11 @@ def report(
     for point in points:
         outcome = outcomes[point.key]
         if outcome.status == MEASURED:
-            figures = {n: v for n in outcome.names if (v := outcome.figure(n)) is not None}
+            names = [name for name in outcome.names if name != USED_BATCH]
+            figures = {n: v for n in names if (v := outcome.figure(n)) is not None}
             measured.append(MeasuredPoint(point, outcome, figures))
-    names = dict.fromkeys(name for entry in measured for name in entry.figures)
-    return Report(sweep, tuple(measured), tuple(names))
+    all_names = dict.fromkeys(name for entry in measured for name in entry.figures)
+    return Report(sweep, tuple(measured), tuple(all_names))
 
 
 def feasible_points(sweep_report: Report) -> list[MeasuredPoint]:

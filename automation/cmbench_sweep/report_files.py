@@ -49,11 +49,20 @@ def _table(summary: Report) -> dict[str, Any]:
     rows = sorted(having, key=lambda entry: sign * entry.figures[figure])
     axes = [name for name, values in summary.sweep.axes.items() if len(values) > 1]
     top = best(summary)
+    used = any(entry.used_batches for entry in rows)
     return {
-        "head": [*axes, *summary.figures, "runs"],
-        "rows": [list(_cells(entry, axes, summary.figures)) for entry in rows],
+        "head": [*axes, *summary.figures, "runs", *(["batch used"] if used else [])],
+        "rows": [
+            [*_cells(entry, axes, summary.figures), *([_batches(entry)] if used else [])]
+            for entry in rows
+        ],
         "command": command_of(top.point) if top else "",
     }
+
+
+def _batches(entry: MeasuredPoint) -> str:
+    """Return the batches that the runs of a point used."""
+    return entry.used_batches or str(entry.point.values.get("batch_size", ""))
 
 
 def _cells(entry: MeasuredPoint, axes: Sequence[str], figures: Sequence[str]) -> Iterator[str]:

@@ -18,7 +18,9 @@ from samples import NEWER_ROW, ROW, experiments, log, own_run, tree
 
 from cmbench.errors import Error
 from cmbench_results import export, readers
+from cmbench_results.distinguish import differing_facts
 from cmbench_results.readers import ReadFault, published
+from cmbench_results.readers.run import of_document
 from cmbench_results.result_sources import SourceFiles
 from cmbench_results.values import (
     CERTIFIED,
@@ -163,6 +165,26 @@ def test_an_inferred_figure_is_computed_as_the_checkers_do(tmp_path: Path) -> No
     assert (found["MultiStream"].value, found["MultiStream"].unit) == (24.0, "ms")
     assert (found["Offline"].value, found["Offline"].unit) == (500.0, "samples/s")
     assert [each.inferred for each in found.values()].count(True) == 2
+
+
+def test_what_was_requested_of_a_layout_is_told_from_what_was_used(tmp_path: Path) -> None:
+    def configured(requested: int, used: int) -> BenchmarkResult:
+        folder = own_run(tmp_path / f"{requested}-{used}")
+        document = json.loads((folder / "results.json").read_text("utf-8"))
+        run = document["results"][0]["performance_run"]
+        run["circumstances"]["overrides"] = {"batch_size": float(requested), "threads": 2.0}
+        run["shape"]["batch"] = used
+        (result,) = of_document(document, folder)
+        return result
+
+    results = [configured(8, 8), configured(8, 4), configured(16, 4)]
+    assert len({result.series for result in results}) == 3
+    settings = results[1].settings
+    assert (settings["requested_batch_size"], settings["batch"]) == ("8", "4")
+    facts = differing_facts({str(n): result for n, result in enumerate(results)})
+    assert facts["2"] == {"batch": "4", "requested_batch_size": "16"}
+    kept = differing_facts({str(n): configured(n, n) for n in (8, 16)})
+    assert kept["8"] == {"batch": "8"}, "one column where exactly that was used"
 
 
 READINGS = """\

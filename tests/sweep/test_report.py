@@ -41,6 +41,27 @@ def test_a_point_without_a_figure_does_not_fulfil_what_is_asked_of_it() -> None:
     assert top.point.values == {"n": 2}
 
 
+def test_the_batch_that_tuning_chose_stands_beside_the_requested_one(tmp_path: Path) -> None:
+    sweep = replace(SWEEP, axes={"batch_size": (1, 8)})
+    points = [SweepPoint(n, str(n), {"batch_size": n}, {"tags": "a"}) for n in (1, 8)]
+
+    def runs(*batches: float) -> tuple[SweepRun, ...]:
+        return tuple(SweepRun({"rate": 10 * n, "used_batch": n}, 1.0) for n in batches)
+
+    known = {
+        "1": PointOutcome("1", MEASURED, runs(1.0, 1.0)),
+        "8": PointOutcome("8", MEASURED, runs(8.0, 4.0)),
+    }
+    found = report(sweep, points, known)
+    assert found.figures == ("rate",), "no figure to compare points by: its median would mislead"
+    text = shown(found, points, known)
+    assert "batch_size=8 (batch used: 4, 8)" in text
+    assert "batch_size=1\n" in text
+    page = write_report(found, tmp_path)
+    assert page is not None
+    assert "<td>4, 8</td>" in re.sub(r"<td[^>]*>", "<td>", page.read_text("utf-8"))
+
+
 def _traded(**changes: object) -> Report:
     """Six points: larger batches have more throughput, and a latency that grows faster."""
     sweep = Sweep(

@@ -16,6 +16,7 @@ from cmbench_results.values import (
     LOWER,
     OWN_RECORD,
     POWER,
+    REQUESTED,
     TELEMETRY,
     THROUGHPUT,
     BenchmarkResult,
@@ -34,8 +35,8 @@ _DETAIL = "mlperf_log_detail.txt"
 _DIGESTS, _DIGITS = {"model": "model_sha256", "data": "data_sha256"}, 16
 _PARTS = ("core", "psys")
 """Endings of counters of energy that others have in them, or that have others in them."""
-_SEEN_ELSEWHERE = ("batch_size", "threads", "num_workers", "min_duration")
-"""Inputs that the layout or the targets of a run show, by whoever chose them."""
+_SEEN_ELSEWHERE = ("min_duration",)
+"""Inputs that the targets of a run show, by whoever chose them."""
 
 
 def read(root: Path, benchmark_round: str = "") -> ReadItems:
@@ -151,7 +152,7 @@ def _settings(
     """Return what was set, and what was discovered about files and devices, by name."""
     shape, targets = run.get("shape") or {}, run.get("targets") or {}
     overrides = {
-        name: value
+        REQUESTED.get(name, name): f"{value:g}" if name in REQUESTED else value
         for name, value in (around.get("overrides") or {}).items()
         if name not in _SEEN_ELSEWHERE and "target_" not in name
     }
