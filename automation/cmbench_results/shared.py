@@ -16,6 +16,14 @@ def benchmark_of(name: str, model: str = "") -> str:
     return next((spec_name for spec_name, spec in specs.items() if spec.has_name(name)), name)
 
 
+def organization_of(name: str) -> str:
+    """Return the one spelling of a submitter that rounds write in several ways."""
+    return _SPELLINGS.get(name.lower(), name)
+
+
+_SPELLINGS = {"ctuning": "cTuning"}
+
+
 def scenario_of(name: str) -> Any:
     """Return the ``Scenario`` of that name in any case, or None: rounds before 2.0 had others."""
     from mlperf import catalog

@@ -156,6 +156,25 @@ def test_ranking_draws_the_best_first(explorer: TestClient) -> None:
     assert names[-1] == "Powered 2"
 
 
+def test_a_result_without_an_accuracy_is_seen_to_lack_it(
+    client: TestClient, add: Add, tmp_path: Path
+) -> None:
+    told = {"Platform": "p", "SystemName": "Unjudged", "Accuracy": "", "MlperfModel": "swift"}
+    power = {"has_power": True, "Result_Power": 400, "Result_Power_Units": "Watts"}
+    add(experiments(tmp_path / "published", *rows(), {**ROW, **told, **power}))
+    address = "/results/plot?benchmark=bert-99&scenario=Offline&draw="
+    scatter = client.get(f"{address}scatter").text
+    rings = re.findall(r'class="point s0[^"]* bare"', scatter)
+    assert len(rings) == 1
+    assert "A ring is a result without an accuracy (1 of 4)." in scatter
+    assert "Powered 1; accuracy 90.5" in scatter
+    for draw in ("scatter", "bars", "course"):
+        assert "no accuracy" in client.get(address + draw).text
+    table = client.get("/results?tier=official").text
+    assert ">trust</th>" not in table, "the chip says it of all rows"
+    assert ">trust</th>" in client.get("/results").text
+
+
 def test_a_basket_becomes_a_comparison_of_what_differs(explorer: TestClient) -> None:
     one, two = ids(explorer, "/results?q=Powered&sort=-value")[:2]
     text = explorer.get(f"/results?in={one}&in={two}&q=Powered").text

@@ -185,10 +185,10 @@ def test_no_word_of_an_axis_is_cut_off(browser: Any, site: Site) -> None:
         }).map((e) => e.textContent);
     }"""
     with Seen(browser, site, 1440, "light") as seen:
-        seen.page.goto(seen.base + PLOT)
-        for width in WIDTHS:
+        for draw, width in itertools.product(("scatter", "course"), WIDTHS):
+            seen.page.goto(f"{seen.base}{PLOT}&draw={draw}")
             seen.page.set_viewport_size({"width": width, "height": 900})
-            assert seen.page.evaluate(outside) == [], width
+            assert seen.page.evaluate(outside) == [], (draw, width)
 
 
 def test_filters_open_above_the_results_of_a_small_screen(browser: Any, site: Site) -> None:

@@ -16,6 +16,7 @@ from cmbench_gui.explorer.plot import (
     PlotKind,
     Row,
     energetic,
+    quality,
     series_of,
     title,
 )
@@ -89,7 +90,7 @@ def _bars(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
             words = [row["system"], in_words(facts[row["uid"]]), identity(mine)]
         else:
             words += [row["precision"]]
-        words += [row["energy_tier"] if energy else "", trust(row["tier"]).word]
+        words += [row["energy_tier"] if energy else "", quality(row), trust(row["tier"]).word]
         name = ", ".join(filter(None, words))
         label = f"{said}; {name}"
         ranks.append(scatter.Rank(name, row[view.y], label, number, f"/results/{row['uid']}"))
@@ -111,7 +112,7 @@ def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     facts = differing_facts(query.own(store, page.rows))
     for row in page.rows:
         mine = in_words(facts.get(row["uid"], {}))
-        where = ", ".join(filter(None, (row["system"], mine, _when(row))))
+        where = ", ".join(filter(None, (row["system"], mine, quality(row), _when(row))))
         label = f"{kind.said(view.y, row[view.y])}; {where}"
         point = (places[_when(row)], row[view.y], label, f"/results/{row['uid']}")
         series.setdefault(series_of(view, row, energy), []).append(point)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cmbench_gui.explorer.charting import scatter
-from cmbench_gui.explorer.plot import Best, Plot, PlotKind, energetic, series_of, title
+from cmbench_gui.explorer.plot import (
+    Best,
+    Plot,
+    PlotKind,
+    energetic,
+    quality,
+    series_of,
+    title,
+)
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.cost import CostModel
@@ -24,7 +32,7 @@ MARKS = 1200
 """Points of one drawing, besides the best."""
 _CELL = 6.0
 _LISTED = 60
-_READ = ("uid", "system", "throughput", "power", "form", "energy_tier", "tier")
+_READ = ("uid", "system", "throughput", "power", "form", "energy_tier", "tier", "model", "accuracy")
 _RECOGNIZABLE = 500
 """Results of one's own of which a drawing reads in what they differ."""
 
@@ -39,6 +47,8 @@ class PlanePoint:
     series: int
     system: str
     tier: str
+    quality: str
+    bare: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,7 @@ def _without_tier(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _spots(store: Store, view: ExplorerView, series: dict[str, int]) -> Iterator[PlanePoint]:
     axes = [name for name in (view.x, view.y) if name != COST]
-    names = list(dict.fromkeys((*_READ, view.by, *axes)))
+    names = list(dict.fromkeys((*_READ, "benchmark", view.by, *axes)))
     costs: CostModel | None = view.costs() if COST in (view.x, view.y) else None
     energy = energetic(view.x, view.y)
     for values in query.columns_of(store, view.wanted, names):
@@ -110,7 +120,8 @@ def _spots(store: Store, view: ExplorerView, series: dict[str, int]) -> Iterator
         if x is not None and y is not None and _inside(view, x, y):
             name = series_of(view, row, energy)
             number = series.setdefault(name, len(series))
-            yield PlanePoint(x, y, row["uid"], number, row["system"], row["tier"])
+            words, bare = quality(row), row["accuracy"] is None
+            yield PlanePoint(x, y, row["uid"], number, row["system"], row["tier"], words, bare)
 
 
 def _recognizable(store: Store, spots: list[PlanePoint]) -> list[PlanePoint]:
@@ -188,10 +199,11 @@ def _cells(
     across, up = x.scale(0, frame.end - frame.left), y.scale(0, frame.base - frame.top)
     size = _CELL
     while True:
-        cells: dict[tuple[int, int, int], list[PlanePoint]] = {}
+        cells: dict[tuple[int, int, int, bool], list[PlanePoint]] = {}
         for spot in spots:
             cell = (int(across(spot.x) / size), int(up(spot.y) / size))
-            cells.setdefault((*cell, min(plane.colours[spot.series], 8)), []).append(spot)
+            colour = min(plane.colours[spot.series], 8)
+            cells.setdefault((*cell, colour, spot.bare), []).append(spot)
         if len(cells) <= MARKS:
             yield from cells.values()
             return
@@ -201,7 +213,7 @@ def _cells(
 def _mark(plane: Plane, spots: Sequence[PlanePoint], best: bool) -> scatter.Mark:
     view, kind, first = plane.view, plane.kind, spots[0]
     label = f"{kind.said(view.y, first.y)}, {kind.said(view.x, first.x)}; {first.system}"
-    label += f"; {plane.series[first.series]}"
+    label += f"; {first.quality}; {plane.series[first.series]}"
     if len(spots) > 1:
         label += f"; and {len(spots) - 1:,} more here"
     return scatter.Mark(
@@ -212,6 +224,7 @@ def _mark(plane: Plane, spots: Sequence[PlanePoint], best: bool) -> scatter.Mark
         f"/results/{first.uid}",
         len(spots),
         best,
+        first.bare,
     )
 
 
@@ -220,6 +233,8 @@ def _notes(plane: Plane, marks: Sequence[scatter.Mark]) -> Iterator[str]:
     yield f"{many:,} {'result' if many == 1 else 'results'}, {len(plane.series)} series."
     if len(marks) < many:
         yield "Overlapping points are drawn as one; larger points are several results."
+    if bare := sum(spot.bare for spot in plane.spots):
+        yield f"A ring is a result without an accuracy ({bare:,} of {many:,})."
     drops = [axis for axis in ("x", "y") if f"log{axis}" in plane.view.marks]
     if drops:
         yield "Logarithmic axes leave out figures that are not above zero."
@@ -231,4 +246,4 @@ def _best(plane: Plane) -> Iterator[Best]:
     view, kind = plane.view, plane.kind
     for number, spot in points[:_LISTED]:
         x, y = kind.said(view.x, spot.x), kind.said(view.y, spot.y)
-        yield Best(spot.uid, plane.series[number], x, y, spot.system)
+        yield Best(spot.uid, plane.series[number], x, y, spot.system, spot.quality)

@@ -14,7 +14,15 @@ from cmbench_gui.explorer.table import trust
 from cmbench_gui.explorer.view import COST, ExplorerView
 from cmbench_results import query
 from cmbench_results.render import figure
-from cmbench_results.values import ENERGY, LOWER, PER_ACCELERATOR, PER_CORE, PER_WATT, POWER
+from cmbench_results.values import (
+    ENERGY,
+    LOWER,
+    OFFICIAL,
+    PER_ACCELERATOR,
+    PER_CORE,
+    PER_WATT,
+    POWER,
+)
 
 SAME = ("benchmark", "scenario", "unit")
 """What the points of one drawing have in common."""
@@ -53,6 +61,7 @@ class Best:
     x: str
     y: str
     system: str
+    quality: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,18 @@ class PlotKind:
 def title(name: str) -> str:
     """What a column of figures is called."""
     return TITLES.get(name, name.replace("_", " "))
+
+
+def quality(row: Row) -> str:
+    """The accuracy of a result, or that none is known; before it the model of a published one.
+
+    Otherwise a fast network that answers nothing right looks like any other. Others have their
+    model in their identity.
+    """
+    named = row["tier"] == OFFICIAL and row["model"] not in ("", row["benchmark"])
+    accuracy = row["accuracy"]
+    judged = "no accuracy" if accuracy is None else f"accuracy {accuracy:.4g}"
+    return f"{row['model']}, {judged}" if named else judged
 
 
 def series_of(view: ExplorerView, row: Row, energy: bool) -> str:

@@ -107,7 +107,7 @@ def result(row: Row) -> BenchmarkResult:
         value=value,
         unit=unit,
         direction=LOWER if unit == "ms" else HIGHER,
-        organization=name[1],
+        organization=shared.organization_of(name[1]),
         validity="VALID" if value is not None else "",
         accuracy=_accuracy(row.get("Accuracy")),
         metrics=(*_speed(value, unit, scenario_rules), *energy),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
+from cmbench_results import shared
 from cmbench_results.readers import ReadFault, ReadItems
 from cmbench_results.readers.published import natural_key
 from cmbench_results.values import (
@@ -204,7 +205,7 @@ def _of_cell(site: Any, cell: Any, origin: str) -> dict[str, Any]:
         ),
         "system": _system(described, cell.system),
         "software": _software(described, site, cell),
-        "organization": text(site.submitter),
+        "organization": shared.organization_of(text(site.submitter)),
         "availability": text(described.get("status")),
         "tier": OFFICIAL if origin else LOCAL,
         "link": f"{origin}/tree/main/{site.where(cell.results)}" if origin else "",

@@ -64,7 +64,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point with its series, label and link; it shows ``many`` results."""
+    """A point with its series, label and link; it shows ``many`` results, a ``bare`` one a ring."""
 
     x: float
     y: float
@@ -73,6 +73,7 @@ class Mark:
     address: str = ""
     many: int = 1
     best: bool = False
+    bare: bool = False
 
 
 def plane(
@@ -92,7 +93,7 @@ def plane(
         path = [(across(a), up(b)) for a, b in steps(points, x.down)]
         chart.lines.append((f"line {colour(number)}", path, ""))
     for mark in sorted(marks, key=lambda each: each.best):
-        kind = f"point {colour(mark.series)}" + " best" * mark.best
+        kind = f"point {colour(mark.series)}" + " best" * mark.best + " bare" * mark.bare
         radius = (5.0 if mark.best else 3.5) + min(5.0, 0.8 * math.log2(mark.many))
         place = (across(mark.x), up(mark.y), radius, kind, mark.label)
         if mark.address:
@@ -170,7 +171,9 @@ def courses(
     part = (frame.end - frame.left) / max(1, len(names))
     chart.rows = [(up(value), charts.number(value)) for value in y.ticks()]
     middles = [frame.left + (place + 0.5) * part for place in range(len(names))]
-    every = max(1, math.ceil(len(names) * 70 / (frame.end - frame.left)))
+    # A narrow window draws names twice as large.
+    widest = max((70.0, *(2 * _LETTER * (len(name) + 1) for name in names)))
+    every = max(1, math.ceil(len(names) * widest / (frame.end - frame.left)))
     chart.columns = list(zip(middles, names, strict=True))[::every]
     for number, (_, points) in enumerate(series):
         kind = colour(number)
