@@ -191,11 +191,12 @@ class Checker:
         value, result = logged["value"], _result(row, manifest, logged["result"])
         far = judge.outlier({**row, "value": value}, self._class(row))
         held = [*claims.unusual(manifest), *standing.beyond(self.ledger.store, result)]
-        held += [far] if far else []
+        held += filter(None, (far, logged["unknown"]))
         checks = [*checks, *(check(HELD, None, words) for words in held)]
         return {
             "state": PUBLISHED if self.trusting and not held else QUARANTINE,
-            "tier": CHECKED,
+            # No agreement counts it until a person has looked.
+            "tier": UPLOADED if held else CHECKED,
             "work": row["work"],
             "checks": checks,
             "value": value,
@@ -301,8 +302,10 @@ class Checker:
     def accept(self, run: str, who: str) -> None:
         """Publish what lies in quarantine; raises ``wrong-state``, ``upload-not-found``."""
         row = self.ledger.row(run)
-        if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who):
+        tier = CHECKED if row["tier"] == UPLOADED and row["value"] is not None else row["tier"]
+        if not self.ledger.move(run, (QUARANTINE,), PUBLISHED, who, tier=tier):
             raise _state(row, QUARANTINE)
+        self.judge_anew(row)
         manifest, length = manifest_of(row), _LENGTH.search(from_json(row["result"]).workload.form)
         self._published(row, _of_style(manifest, length[1]) if length else manifest)
 

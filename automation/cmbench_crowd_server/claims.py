@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import date, datetime
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
@@ -18,8 +19,10 @@ from cmbench_crowd_server import part_names
 from cmbench_results.values import ACCURACY
 
 if TYPE_CHECKING:
+    from mlperf.catalog.backend import BackendSpec
     from mlperf.catalog.benchmark import Target
 
+_GENERATED = "/mlperf_conf.h"
 DAYS = 2
 """Days that a log and its manifest may be apart: the log has the machine's own time."""
 _LOADGEN = re.compile(r"v?(\d{1,3})\.(\d{1,3})\b")
@@ -78,6 +81,7 @@ def refuse(manifest: m.Manifest) -> None:
     for name, value in manifest.config.settings.items():
         if name not in (*_SETTINGS, *_TARGETS) or not _is_setting(value):
             raise _bad(f"config.settings.{name:.60} is not a setting with a number")
+    _refuse_accuracy(accuracy_of(manifest))
     _refuse_software(manifest.software or m.ManifestSoftware())
 
 
@@ -91,6 +95,11 @@ def _names(manifest: m.Manifest) -> Iterator[tuple[str, str]]:
 
 def _is_setting(value: str) -> bool:
     return bool(_NUMBER.fullmatch(value)) and float(value) <= _LARGEST_SETTING
+
+
+def _refuse_accuracy(accuracy: tuple[float, str] | None) -> None:
+    if accuracy and accuracy[1] == "%" and not 0 <= accuracy[0] <= 100:
+        raise _bad(f"metrics.accuracy is {accuracy[0]:g} %, which is no share")
 
 
 def _refuse_software(software: m.ManifestSoftware) -> None:
@@ -149,8 +158,9 @@ def _unusual_accuracy(accuracy: tuple[float, str] | None, aim: Target) -> Iterat
     """Yield that a result of division closed reports no accuracy, or one that is too low."""
     if accuracy is None:
         yield "it reports no accuracy, which division closed asks for"
-    elif accuracy[1] == aim.unit and not aim.holds(accuracy[0]):
-        yield f"it reports an accuracy of {accuracy[0]:g} {accuracy[1]}, the rules ask {aim.text}"
+    elif accuracy[1] != aim.unit or not aim.holds(accuracy[0]):
+        value = f"{accuracy[0]:g} {accuracy[1]}".rstrip()
+        yield f"it reports an accuracy of {value}, the rules ask {aim.text}"
 
 
 def _letters(name: str) -> str:
@@ -171,9 +181,22 @@ def _unusual_names(manifest: m.Manifest) -> Iterator[str]:
     ):
         if name and name not in known:
             yield f"nobody knows its {title} {name!r}"
+    # An unknown name is reported once.
+    device, form = config.device * (config.device in devices), precision * (precision in formats)
+    yield from _unusual_backend(backends.get(config.backend), device, form)
+    if config.device == "cpu" and (system.accelerator or system.accelerators):
+        yield f"it was computed by cpu, on a machine described by {system.accelerator or 'GPUs'}"
     has_none = not system.accelerator and system.accelerators == 0
     if config.device not in ("", "cpu") and has_none:
         yield f"it was computed by {config.device}, on a machine without accelerators"
+
+
+def _unusual_backend(spec: BackendSpec | None, device: str, precision: str) -> Iterator[str]:
+    """Yield that a known backend has no such device or precision."""
+    if spec and device and device not in spec.devices:
+        yield f"the backend {spec.name} does not compute on {device}"
+    if spec and precision and precision not in spec.precisions:
+        yield f"the backend {spec.name} does not compute in {precision}"
 
 
 def accuracy_of(manifest: m.Manifest) -> tuple[float, str] | None:
@@ -220,6 +243,29 @@ def of_loadgen(values: Mapping[str, Any], newest: str, of: str = "") -> Iterator
         yield f"there is no LoadGen {version}"
     elif int(match[1]) + 1 < int(of.partition(".")[0] or 0):
         yield f"LoadGen {version} is older than round {of} permits"
+
+
+def unknown_sources(values: Mapping[str, Any]) -> str:
+    """Return that a log's LoadGen was built from sources that were never published, else nothing.
+
+    The digests of files do not say what was changed in them: a person has to ask.
+    """
+    sources = values.get("loadgen_file_sha1")
+    if not isinstance(sources, Mapping):
+        return "its log does not name the sources of its LoadGen"
+    known = files(__package__).joinpath("loadgen_sources.txt").read_text("utf-8")
+    is_known = digest_of_sources(sources) in known.split()
+    return "" if is_known else "its LoadGen was built from sources of no release"
+
+
+def digest_of_sources(sources: Mapping[str, Any]) -> str:
+    """Return 16 digits of the files that LoadGen is compiled from, by their SHA-1 in a log."""
+    compiled = sorted(
+        name
+        for name in sources
+        if name.count("/") == 1 and name.endswith((".cc", ".h")) and name != _GENERATED
+    )
+    return m.digest("\n".join(f"{name} {sources[name]}" for name in compiled).encode())[:16]
 
 
 def of_day(values: Mapping[str, Any], created: str) -> Iterator[str]:

@@ -121,6 +121,7 @@ def main(folder: Path) -> dict[str, Any]:
         "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
         "value": result.value if result else None,
+        "unknown": claims.unknown_sources(_values(folder / "performance-detail")),
         "measured": traces.of_log(folder / "performance-detail", _values),
     }
 

@@ -37,6 +37,7 @@ SYSTEM, WORK, CONFIG = sample().system, sample().workload, sample().config
         ({"config": replace(CONFIG, settings={"batch": "9" * 20})}, "settings.batch"),
         ({"software": m.ManifestSoftware(os="Best OS")}, "software.os"),
         ({"software": m.ManifestSoftware(versions={"cheats": "1"})}, "versions.cheats"),
+        ({"metrics": (replace(ACCURACY, value=250.0),)}, "250 %, which is no share"),
     ],
 )
 def test_what_no_client_sends_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -49,7 +50,13 @@ def test_what_no_client_sends_is_refused(changes: dict[str, Any], words: str) ->
     ("changes", "words"),
     [
         ({"system": replace(SYSTEM, cpu="Wonderful Best CPU")}, "use: wonderful, best"),
-        ({"system": replace(SYSTEM, accelerator="none", accelerators=8)}, "accelerator 'none'"),
+        (
+            {
+                "system": replace(SYSTEM, accelerator="none", accelerators=8),
+                "config": replace(CONFIG, device="cuda"),
+            },
+            "accelerator 'none'",
+        ),
         ({"system": replace(SYSTEM, cpu="Apple M3")}, "not of the architecture x86_64"),
         ({"system": replace(SYSTEM, cores=2048)}, "2,048 cores in a node"),
         ({"system": replace(SYSTEM, memory_gb=1e9)}, "GB of memory in a node"),
@@ -61,6 +68,19 @@ def test_what_no_client_sends_is_refused(changes: dict[str, Any], words: str) ->
         ({"config": replace(CONFIG, device="cuda")}, "on a machine without accelerators"),
         ({"metrics": ()}, "reports no accuracy"),
         ({"metrics": (replace(ACCURACY, value=42.0),)}, "an accuracy of 42 %, the rules ask"),
+        ({"metrics": (replace(ACCURACY, unit="points"),)}, "an accuracy of 91 points, the rules"),
+        (
+            {"system": replace(SYSTEM, accelerator="NVIDIA H100 80GB HBM3", accelerators=8)},
+            "computed by cpu, on a machine described by NVIDIA H100",
+        ),
+        (
+            {
+                "config": replace(CONFIG, backend="openvino", device="cuda"),
+                "system": replace(SYSTEM, accelerator="NVIDIA L4", accelerators=1),
+            },
+            "openvino does not compute on cuda",
+        ),
+        ({"workload": replace(WORK, precision="fp8")}, "onnxruntime does not compute in fp8"),
     ],
 )
 def test_what_only_a_person_can_judge_is_told(changes: dict[str, Any], words: str) -> None:
@@ -140,6 +160,25 @@ def test_settings_that_follow_a_result_are_refused(
 
 
 @one_database
+def test_a_loadgen_that_nobody_published_waits_for_a_person(
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs]
+) -> None:
+    """An honest log has the digests of the sources that LoadGen was built from."""
+    detail = logs[0][DETAIL]
+    match = re.search(rb'"/loadgen.cc": ?"([0-9a-f]{40})"', detail)
+    assert match
+    one = volunteer()
+    altered = one.send({**logs[0], DETAIL: detail.replace(match[1], b"0" * 40)})
+    lines = [line for line in logs[1][DETAIL].splitlines(True) if b"loadgen_file_sha1" not in line]
+    without = one.send({**logs[1], DETAIL: b"".join(lines)})
+    checked(crowd)
+    for run, said in ((altered, "sources of no release"), (without, "does not name the sources")):
+        told = one.get(run)
+        assert (told["state"], told["tier"]) == ("quarantine", "uploaded"), told
+        assert [e for e in told["checks"] if said in e["words"] and e["passed"] is None]
+
+
+@one_database
 def test_a_person_sees_the_whole_claim_before_it_is_published(
     crowd: api.CrowdServer,
     volunteer: Callable[[], Volunteer],
@@ -153,6 +192,7 @@ def test_a_person_sees_the_whole_claim_before_it_is_published(
     run = one.send(logs[0], workload=replace(WORK, model="mine"))
     checked(crowd)
     assert one.get(run)["state"] == "quarantine", "also where what passes is published"
+    assert one.get(run)["tier"] == "uploaded", "it counts for nobody before a person has looked"
     monkeypatch.setattr(verbs, "_opened", lambda command: crowd)
     command = Command("results", Workspace.open(str(tmp_path)), {"artifacts": []})
     text, page = str(verbs.review_results(command).text), client.get(f"/uploads/{run}").text
@@ -169,7 +209,7 @@ def test_a_person_sees_the_whole_claim_before_it_is_published(
     assert query.find(store, query.Filter()).rows == ()
     crowd.checker.accept(run, "me")
     (row,) = query.find(store, query.Filter()).rows
-    assert row["accuracy"] == 91.0
+    assert (row["accuracy"], row["tier"], one.get(run)["tier"]) == (91.0, "checked", "checked")
     for path in ("/results", f"/results/{row['uid']}"):
         assert "as reported" in client.get(path).text
     bars = client.get("/results/plot?draw=bars&benchmark=bert-99&scenario=Offline").text
