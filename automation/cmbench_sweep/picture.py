@@ -179,6 +179,7 @@ def _ranked_chart(summary: Report, figure: str, top: MeasuredPoint | None) -> ch
     places = [(entry, float(rank), entry.figures[figure]) for rank, entry in enumerate(entries, 1)]
     chart = scatter.plane(x, y, [], _marks(summary, places, entries))
     chart.unit = "rank"
+    chart.columns = [(at, words) for at, words in chart.columns if words.isdigit()]
     if top in entries:
         at = float(entries.index(top) + 1), top.figures[figure]
         _point_out(chart, (x, y), at, values_text(top.point))

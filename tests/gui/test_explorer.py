@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from samples import NEWER_ROW, ROW, experiments, own_run, sweep
 from starlette.testclient import TestClient
 
-from cmbench_gui.explorer import columns, source, table, view
+from cmbench_gui.explorer import columns, details, source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
 from cmbench_results.result_sources import SourceFiles
@@ -240,6 +240,15 @@ def test_a_table_of_ones_own_has_the_columns_that_differ(
     exported = list(csv.DictReader(io.StringIO(client.get("/results/export.csv").text)))
     assert {row["settings.batch"] for row in exported} == {"1", "8", "64"}
     assert client.get("/results/export.json").json()[0]["settings"]["workers"] == "1"
+
+
+def test_settings_of_a_result_are_read_at_a_glance() -> None:
+    assert [details._short(text) for text in ("26657.137269104896", "8", "0.5", "3606bcde")] == [
+        "26657.1",
+        "8",
+        "0.5",
+        "3606bcde",
+    ]
 
 
 def test_a_result_tells_all_that_is_known(explorer: TestClient) -> None:

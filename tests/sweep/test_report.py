@@ -101,6 +101,13 @@ def test_a_picture_has_the_frontier_the_limit_and_the_best_point_under_it() -> N
     assert [text for _, text in axes[0].chart.columns] == ["1", "8", "64"]
 
 
+def test_ranks_of_a_picture_are_whole_numbers() -> None:
+    found = picture_of(_traded(objectives={"throughput": "max"}, constraints=()))
+    assert found is not None
+    columns = found.panels[0].chart.columns
+    assert [words for _, words in columns] == ["1", "2", "3", "4", "5", "6"]
+
+
 def test_a_picture_of_one_figure_ranks_the_points() -> None:
     picture = picture_of(_traded(objectives={"throughput": "max"}, constraints=()))
     assert picture.panels[0].title == "throughput of all points, best first"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from cmbench_gui.explorer.charting import charts, scatter
 from cmbench_gui.explorer.table import TableLine, Trust, money, trust
 from cmbench_gui.explorer.view import ExplorerView
 from cmbench_results import compare, cost, query
+from cmbench_results.distinguish import moment
 from cmbench_results.query import Filter
 from cmbench_results.render import figure, reported
 from cmbench_results.store import Store
@@ -32,6 +34,8 @@ _NAMES = {
 }
 
 Facts = list[tuple[str, str]]
+
+_FRACTION = re.compile(r"\d{1,15}\.\d{6,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def detail(store: Store, uid: str) -> ResultPage:
             ("precision", software.precision),
             *software.versions.items(),
         ),
-        settings=sorted(result.settings.items()),
+        settings=[(name, _short(value)) for name, value in sorted(result.settings.items())],
         repeats=_repeats(store, result),
         history=_history(store, result),
         plots=_plots(result),
@@ -105,6 +109,11 @@ def detail(store: Store, uid: str) -> ResultPage:
             "/results"
         ),
     )
+
+
+def _short(value: str) -> str:
+    """Return a setting with six digits where it is a fraction of more."""
+    return f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value
 
 
 def _work(result: BenchmarkResult) -> Facts:
@@ -118,7 +127,7 @@ def _work(result: BenchmarkResult) -> Facts:
         ("dataset", work.dataset),
         ("organization", result.organization),
         ("availability", result.availability),
-        ("measured", result.measured_at),
+        ("measured", moment(result.measured_at)),
         ("took", f"{result.duration_s:.1f} s" if result.duration_s else ""),
         ("figures from", result.figures_from),
         ("cost", _cost(result)),
