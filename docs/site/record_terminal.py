@@ -1,10 +1,10 @@
 """A picture of a real run: what a command leaves in a terminal of 80 columns, as an SVG.
 
-    python docs/site/record_terminal.py docs/site/pictures/benchmark.svg \
-      --from-line "MLPerf inference" --most 14 -- make benchmark
+    python docs/site/record_terminal.py docs/site/pictures/benchmark.svg --most 14 -- \
+      sed -n '/^    MLPerf inference:/,/^    Offline/s/^    //p' README.md
 
-The command runs in a terminal of its own, and pyte, a terminal in memory, says what stands there
-at the end. Nothing is written by hand, so the picture can be made again after a change.
+The command runs in a terminal of its own, and pyte, a terminal in memory, has its last lines.
+That of the README is the run of `make benchmark` on a quiet machine, which its text quotes.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import os
 import re
 import sys
@@ -234,6 +235,18 @@ def test_files_name_no_place_outside_the_project() -> None:
             for match in words.finditer(text)
         ]
     assert not found, "\n".join(found)
+
+
+def test_the_picture_of_a_run_has_the_figures_of_the_text() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    quoted = re.findall(
+        r"^    (?:MLPerf inference: .*|LoadGen .*|\w+ +[\d.]+ .*)$", text, re.MULTILINE
+    )
+    svg = (ROOT / "docs/site/pictures/benchmark.svg").read_text(encoding="utf-8")
+    drawn = {html.unescape(words) for words in re.findall(r">([^<>]+)</text>", svg)}
+    cells = {cell for line in quoted for cell in re.split(r"  +", line.strip())}
+    assert len(quoted) == 6
+    assert cells - drawn == set()
 
 
 def test_hooks_call_targets_of_the_makefile() -> None:
