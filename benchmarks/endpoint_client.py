@@ -223,16 +223,20 @@ def aiperf(url: str, turn: TurnSettings, program: str, folder: Path) -> ClientTu
 
 
 def mlcommons(url: str, turn: TurnSettings, program: str, folder: Path) -> ClientTurn:
-    """Measure MLCommons' client, with as many streams; its CPU time holds its start."""
+    """Measure MLCommons' client, with as many streams; its CPU time holds its start.
+
+    It gets one process to send with: by default it starts ten, which share two cores.
+    """
     prompts = folder / "prompts.jsonl"
     line = json.dumps({"prompt": " ".join(["word"] * PROMPT_WORDS)})
     prompts.write_text(f"{line}\n" * 1000)
+    count = max(1000, int(turn.seconds * 4000))
     report = folder / "mlcommons"
     command = [
         *(program, "benchmark", "online", "--endpoints", url.removesuffix("/v1")),
         *("--model", "null", "--dataset", str(prompts), "--load-pattern", "concurrency"),
-        *("--concurrency", str(turn.streams), "--duration", str(turn.seconds)),
-        *("--report-dir", str(report)),
+        *("--concurrency", str(turn.streams), "--num-samples", str(count), "--workers", "1"),
+        *("--max-output-tokens", str(turn.tokens), "--report-dir", str(report)),
     ]
     _, cpu = run_client(command)
     summary = json.loads(next(report.rglob("result_summary.json")).read_text())
