@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 
 from aws_neuron import artifact
+from cmbench import api
 from cmbench.errors import Error
+from cmbench.plan.planned_step import walk
 from common.python_path import VARIABLE
 from steps import Step
 from support import LIB, ROOT, python_env, run, wait_for
@@ -333,3 +335,16 @@ def test_the_artefact_for_the_processor_answers_as_the_model(
         wanted = second if benchmark == "resnet50" else np.stack([first, second], axis=-1)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("benchmark", MODELS)
+def test_the_model_is_that_of_a_line_that_knows_nothing_of_compiling(
+    benchmark: str, tmp_path: Path
+) -> None:
+    workspace = api.Workspace.open(tmp_path, [ROOT])
+    flags = {"target": "cpu", "batch_size": "5", "dir": str(tmp_path / "models")}
+    tags = f"compile,neuron-model,_{benchmark},_tiny"
+    planned = api.plan(api.request(workspace, tags=tags, **flags)).plan
+    (step_run,) = (s.step_run for s in walk(planned.root) if s.script == MODELS[benchmark])
+    assert step_run is not None
+    assert [key for key in dict.keys(step_run.env) if key.startswith("CM_NEURON_")] == []
