@@ -101,6 +101,23 @@ ON_A_GPU = {
     "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:": "torch-compile",
     "ptxas fatal   : Unresolved extern function 'x'": "torch-compile",
     "Require cuDNN 9.* and CUDA 12.*, and the latest MSVC runtime": "onnxruntime-cuda",
+    # Each alone, without a line of the same library that says more.
+    "[TRT] [E] [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)":
+    "gpu-memory",
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 4096.00 MiB on device 0: cudaMalloc "
+    "failed: out of memory": "gpu-memory",
+    "[GPU] clEnqueueWriteBuffer, error code: -4 CL_MEM_OBJECT_ALLOCATION_FAILURE": "gpu-memory",
+    "ValueError: No available memory for the cache blocks. Try increasing "
+    "`gpu_memory_utilization` when initializing the engine.": "gpu-memory",
+    "torch.AcceleratorError: CUDA error: unspecified launch failure\nCompile with "
+    "`TORCH_USE_CUDA_DSA` to enable device-side assertions.": "gpu-fault",
+    "CUDA error: an illegal memory access was encountered": "gpu-fault",
+    "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution":
+    "gpu-fault",
+    "CUDA failure 719: unspecified launch failure ; GPU=0 ; hostname=n": "gpu-fault",
+    "CUDA error: the provided PTX was compiled with an unsupported toolchain.": "driver-too-old",
+    "[TRT] [E] createInferRuntime: Error Code 6: Internal Error (CUDA initialization failure with "
+    "error: 35.)": "driver-too-old",
 }  # fmt: skip
 
 
