@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from cmbench.errors import Error
 from cmbench.lib.programs import run_program
 from serving.bench import step
 from serving.endpoint.options import OPTIONS, read
-from serving.text_server.inputs import settings_of
 
 PREFIX = "CM_ENDPOINT_BENCH_"
 FIGURES = ("output_tokens_per_s", "requests_per_s", "ttft_p99_ms", "best_load")
@@ -26,14 +23,12 @@ OWN = "http://127.0.0.1:0"
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Measure; raise Problem for what the program does not understand, before it starts."""
     env = i["env"]
-    own = env.get(f"{PREFIX}SERVER")
+    own = env.get("CM_TEXT_SERVER")
     results = results_file(i)
     defaults = {"json": str(results) if results else "", "url": OWN if own else ""}
     words = list(step.arguments(OPTIONS, env, PREFIX, FILES, defaults))
     step.hand_over(env, PREFIX, words, read)
     env[f"{PREFIX}MODULE"] = "serving.endpoint.served" if own else "serving.endpoint"
-    if own:
-        env[f"{PREFIX}SERVER_SETTINGS"] = json.dumps(asdict(settings_of(env, engine=own)))
     done = run_program(i, "measure")
     if results:
         register(i, results)

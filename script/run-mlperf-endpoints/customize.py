@@ -14,10 +14,10 @@ from common.problems import Problem, raise_failure
 from mlperf import client_run as runs
 from mlperf.endpoints import configs, inputs, plan
 from mlperf.endpoints.client_runs import OWN_URL
-from serving.text_server.inputs import settings_of
 
 YES = "yes"
 PREFIX = "CM_MLPERF_ENDPOINTS_"
+SERVER = "CM_TEXT_SERVER"
 REHEARSED = "note: a rehearsal: points are shorter than the rules ask, and nothing can be submitted"
 NO_DURATION = (
     "note: how long an answer takes is not known, so every point is one pass over the data, which "
@@ -69,11 +69,10 @@ def _run(i: dict[str, Any], curve: plan.CurvePlan, folder: Path, client_runs: An
     print(f"configurations: {folder / configs.CONFIGS}")
     for note in _notes(curve, target):
         print(note)
-    own = env.get(f"{PREFIX}OWN_SERVER") == YES
     call = {
         "client": env[f"{PREFIX}CLIENT"],
         "configs": [str(p) for p in written if p.stem in {point.name for point in missing}],
-        "server": asdict(settings_of(env)) if own else None,
+        "server": json.loads(env[inputs.SERVER_SETTINGS]) if env.get(SERVER) else None,
     }
     place = env["CM_TMP_RUN_DIR"]
     for name, document in (("CALL", call), ("ANSWER", {})):
@@ -92,9 +91,9 @@ def _notes(curve: plan.CurvePlan, target: configs.ClientTarget) -> list[str]:
 
 def _address(env: Mapping[str, Any]) -> str:
     url = inputs.value(env, "URL")
-    if env.get(f"{PREFIX}OWN_SERVER") == YES:
+    if env.get(SERVER):
         return OWN_URL
     if url:
         return url
-    hint = "--url=http://HOST:PORT/v1, _llama-server for one of its own, or _plan to plan only"
+    hint = "--url=http://HOST:PORT/v1, --server=llama for one of its own, or _plan to plan only"
     raise Problem("needs-input", "no endpoint is named", hint=hint)

@@ -9,5 +9,4 @@ from serving.text_server.inputs import hand_over
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     """Raise Problem for a model that is none, before anything is started."""
-    hand_over(i["env"], "vllm", "CM_VLLM_SERVER_")
-    return {"return": 0}
+    return hand_over(i["env"], "vllm")

@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from common.problems import Problem
+from serving.endpoint.connection import EndpointConnection, models, parse_address
 from serving.text_server.owned import running
 from serving.text_server.settings import TextServerSettings
 
 OWN_URL = "http://127.0.0.1:0"
 """Stands in configurations for the address of a server that is to be started."""
+OWN_MODEL = "model-of-the-own-server"
+"""Stands in configurations for the name under which such a server lists its model."""
+MODELS_S = 30.0
 LAST_LINES = 8
 INTERRUPTED = 130
 
@@ -54,11 +58,22 @@ def run_all(call: ClientCall) -> None:
         with server as url:
             for number, config in enumerate(call.configs, 1):
                 if url:
-                    text = config.read_text(encoding="utf-8")
-                    # The client adds the version of the API itself.
-                    config.write_text(text.replace(OWN_URL, url.removesuffix("/v1")), "utf-8")
+                    _name_server(config, url)
                 print(f"{number} of {len(call.configs)}: {config.stem} ...", flush=True)
                 run_client(call.client, config)
+
+
+def _name_server(config: Path, url: str) -> None:
+    """Put the address of a server and the name of its model into a configuration."""
+    text = config.read_text(encoding="utf-8")
+    if OWN_MODEL in text:
+        connection = EndpointConnection(parse_address(url), timeout=MODELS_S)
+        try:
+            text = text.replace(OWN_MODEL, json.dumps(next(models(connection))))
+        finally:
+            connection.close()
+    # The client adds the version of the API itself.
+    config.write_text(text.replace(OWN_URL, url.removesuffix("/v1")), encoding="utf-8")
 
 
 def run_client(client: str, config: Path) -> None:

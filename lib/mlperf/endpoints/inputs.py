@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -12,12 +13,13 @@ from common.problems import Problem, bad_value
 from mlperf.client_run import ClientRun
 
 from . import rules
-from .client_runs import OWN_URL
+from .client_runs import OWN_MODEL, OWN_URL
 from .configs import ClientTarget
 from .plan import CurvePlan, next_cohort, plan_curve
 from .rules import PUBLISHED, SeedSet, division_of, model_of, regions_of
 
 PREFIX = "CM_MLPERF_ENDPOINTS_"
+SERVER_SETTINGS = "CM_TEXT_SERVER_SETTINGS"
 OUTPUT = "~/mlperf-endpoints"
 
 
@@ -93,10 +95,17 @@ def target(env: Mapping[str, Any], url: str) -> ClientTarget:
         raise bad_value("a rehearsal needs prompts", '--dataset=FILE.jsonl, {"prompt": ...} a line')
     return ClientTarget(
         url.rstrip("/").removesuffix("/v1"),
-        value(env, "SERVED_MODEL") or value(env, "MODEL"),
+        value(env, "SERVED_MODEL") or (OWN_MODEL if url == OWN_URL else value(env, "MODEL")),
         value(env, "API", "openai"),
         str(folder(env, "DATASET")) if dataset else "",
-        value(env, "TOKENIZER"),
+        value(env, "TOKENIZER") or _own_folder(env),
         rehearsal,
         url == OWN_URL,
     )
+
+
+def _own_folder(env: Mapping[str, Any]) -> str:
+    """Return the folder of an own server's model, which has its tokenizer; empty without one."""
+    settings = json.loads(env.get(SERVER_SETTINGS) or "{}")
+    path = str(settings.get("model") or "")
+    return path if Path(path, "tokenizer.json").is_file() else ""

@@ -38,5 +38,5 @@ def main(arguments: Sequence[str], settings: TextServerSettings, answer: str) ->
 
 
 if __name__ == "__main__":
-    SERVER = TextServerSettings(**json.loads(os.environ["CM_ENDPOINT_BENCH_SERVER_SETTINGS"]))
+    SERVER = TextServerSettings(**json.loads(os.environ["CM_TEXT_SERVER_SETTINGS"]))
     sys.exit(main(sys.argv[1:], SERVER, os.environ["CM_ENDPOINT_BENCH_ANSWER"]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +16,23 @@ from .engines import ENGINES, FOLDER
 from .refusals import require_model
 from .settings import TextServerSettings
 
-PREFIX = "CM_LLAMA_SERVER_"
+PREFIX = "CM_TEXT_SERVER_"
 YES = ("yes", "true", "on", "1")
 FOLDER_OF = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]).origin)"
 
 
 def settings_of(
-    env: Mapping[str, Any],
-    host: str = "127.0.0.1",
-    port: int = 0,
-    engine: str = "llama",
-    prefix: str = PREFIX,
+    env: Mapping[str, Any], engine: str, host: str = "127.0.0.1", port: int = 0
 ) -> TextServerSettings:
-    """Return the settings that the inputs ``prefix`` name; raise Problem where no model is one."""
+    """Return the settings that the inputs name; raise Problem where no model is one."""
     opens = ENGINES[engine].opens
-    package, path = env.get(f"{prefix}PACKAGE"), env.get(f"{prefix}MODEL_PATH")
+    package, path = env.get(f"{PREFIX}PACKAGE"), env.get(f"{PREFIX}MODEL_PATH")
     if not path and not package:
         small = "--model_path=MODEL.gguf, or _smollm2 for a small one"
         hint = f"--model_path={FOLDER}" if opens == FOLDER else small
         raise Problem("needs-input", "no model is named", hint=hint)
     python = env["CM_PYTHON_BIN_WITH_PATH"]
-    cache = str(env.get(f"{prefix}PROMPT_CACHE") or "yes").strip().lower() in YES
+    cache = str(env.get(f"{PREFIX}PROMPT_CACHE") or "yes").strip().lower() in YES
     settings = TextServerSettings(
         model=os.path.abspath(os.path.expanduser(path))
         if path
@@ -42,25 +40,31 @@ def settings_of(
         engine=engine,
         host=host,
         port=port,
-        slots=int(env.get(f"{prefix}SLOTS") or 4),
-        context=int(env.get(f"{prefix}CONTEXT") or 4096),
-        threads=int(env.get(f"{prefix}THREADS") or 0),
+        slots=int(env.get(f"{PREFIX}SLOTS") or 4),
+        context=int(env.get(f"{PREFIX}CONTEXT") or 4096),
+        threads=int(env.get(f"{PREFIX}THREADS") or 0),
         cache="yes" if cache else "no",
-        dtype=str(env.get(f"{prefix}DTYPE") or "auto"),
+        dtype=str(env.get(f"{PREFIX}DTYPE") or "auto"),
     )
     require_model(settings)
     return settings
 
 
-def hand_over(env: MutableMapping[str, Any], engine: str, prefix: str) -> None:
-    """Write the server's command line for ``run.sh``; raise Problem where no model is one."""
-    host, port = env[f"{prefix}HOST"], int(env[f"{prefix}PORT"])
-    settings = settings_of(env, host, port, engine, prefix)
+def hand_over(env: MutableMapping[str, Any], engine: str) -> dict[str, Any]:
+    """Write the server's command line for ``run.sh``; raise Problem where no model is one.
+
+    With ``_prepared`` export the settings instead, for a script that starts the server itself.
+    """
+    if env.get(f"{PREFIX}ONLY_PREPARED") in YES:
+        env[f"{PREFIX}SETTINGS"] = json.dumps(asdict(settings_of(env, engine)))
+        return {"return": 0, "skip": True}
+    settings = settings_of(env, engine, env[f"{PREFIX}HOST"], int(env[f"{PREFIX}PORT"]))
     _, *words = settings.command(env["CM_PYTHON_BIN_WITH_PATH"])
     path = os.path.join(env["CM_TMP_RUN_DIR"], "arguments")
     with open(path, "w", encoding="utf-8") as file:
         file.write("".join(f"{word}\0" for word in words))
-    env["CM_TEXT_SERVER_ARGUMENTS"] = path
+    env[f"{PREFIX}ARGUMENTS"] = path
+    return {"return": 0}
 
 
 def in_package(python: str, package: str) -> str:

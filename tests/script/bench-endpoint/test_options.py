@@ -97,7 +97,8 @@ def test_each_call_has_a_seed_of_its_own() -> None:
 def test_the_script_has_the_options_of_the_program() -> None:
     names = {option.name for option in OPTIONS}
     described = META["input_description"].items()
-    server = {name for name, spec in described if "only_with" in spec} | {"python", "register"}
+    server = {name for name, spec in described if "only_with" in spec}
+    server |= {"server", "python", "register"}
     assert set(META["input_mapping"]) == set(META["input_description"]) == names | server
     for option in OPTIONS:
         spec = META["input_description"][option.name]

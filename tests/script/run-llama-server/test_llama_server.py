@@ -42,11 +42,11 @@ def model(tmp_path: Path) -> Path:
 def test_inputs_become_settings(model: Path) -> None:
     env = {
         "CM_PYTHON_BIN_WITH_PATH": sys.executable,
-        "CM_LLAMA_SERVER_MODEL_PATH": str(model),
-        "CM_LLAMA_SERVER_SLOTS": "8",
-        "CM_LLAMA_SERVER_PROMPT_CACHE": "no",
+        "CM_TEXT_SERVER_MODEL_PATH": str(model),
+        "CM_TEXT_SERVER_SLOTS": "8",
+        "CM_TEXT_SERVER_PROMPT_CACHE": "no",
     }
-    settings = settings_of(env, port=9)
+    settings = settings_of(env, "llama", port=9)
     assert settings == TextServerSettings(str(model), port=9, slots=8, cache="no")
     assert settings.name == "tiny"
     assert not any("cached" in note for note in settings.notes())
@@ -58,7 +58,7 @@ def test_a_cache_that_is_on_is_said(model: Path) -> None:
 
 def test_no_model_is_named() -> None:
     with pytest.raises(Problem) as caught:
-        settings_of({"CM_PYTHON_BIN_WITH_PATH": sys.executable})
+        settings_of({"CM_PYTHON_BIN_WITH_PATH": sys.executable}, "llama")
     assert caught.value.code == "needs-input"
     assert "_smollm2" in caught.value.hint
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import json
 import sys
+import threading
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +17,9 @@ import mlperf_endpoints_lab as lab
 from common.problems import Problem
 from mlperf import client_run as runs
 from mlperf.endpoints import client_runs, configs, inputs, plan, rules
-from support import Home
+from serving.text_server.engines import ENGINES
+from serving.text_server.settings import TextServerSettings
+from support import ROOT, Home
 
 TARGET = configs.ClientTarget("http://localhost:8000", "meta-llama/Llama-3.1-8B-Instruct")
 
@@ -215,6 +220,49 @@ def test_what_is_missing_is_run_and_what_is_there_is_not(tmp_path: Path) -> None
     assert plan.missing_points(curve, runs.read_runs(tmp_path / "runs")) == ()
 
 
+class _Models(http.server.BaseHTTPRequestHandler):
+    """Lists one model, whose name YAML would read as a mapping."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"id": "tiny: 1"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_server_of_its_own_says_the_name_of_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curve = lab.curve_plan()
+    lab.write_runs(tmp_path / "prepared", curve)
+    (tmp_path / "tokenizer.json").touch()
+    env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL}
+    env[inputs.SERVER_SETTINGS] = json.dumps({"model": str(tmp_path)})
+    first, *_ = configs.write(curve, inputs.target(env, client_runs.OWN_URL), tmp_path)
+    with http.server.HTTPServer(("127.0.0.1", 0), _Models) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        monkeypatch.setattr(client_runs, "running", lambda *_: contextlib.nullcontext(url))
+        settings = TextServerSettings(str(tmp_path), "vllm")
+        client_runs.run_all(client_runs.ClientCall(_client(tmp_path), (first,), settings))
+        server.shutdown()
+    document = yaml.safe_load(first.read_text("utf-8"))
+    assert document["model_params"]["name"] == "tiny: 1"
+    assert document["model_params"]["tokenizer_name"] == str(tmp_path)
+    assert document["endpoint_config"]["endpoints"] == [url.removesuffix("/v1")]
+
+
+@pytest.mark.parametrize("script", ["run-mlperf-endpoints", "bench-endpoint"])
+def test_each_server_of_ours_is_a_choice(script: str) -> None:
+    document = yaml.safe_load((ROOT / "script" / script / "meta.yaml").read_text("utf-8"))
+    choices = document["input_description"]["server"]["choices"]
+    assert set(choices) == {*ENGINES, "smollm2"}
+
+
 def test_half_a_run_is_an_error_with_its_file(tmp_path: Path) -> None:
     lab.write_run(tmp_path / "r4", 4)
     (tmp_path / "r4/performance/result_summary.json").write_text('{"n_samples', "utf-8")
@@ -237,3 +285,11 @@ def test_no_endpoint_is_an_error_before_anything_is_fetched(home: Home) -> None:
     done = home.cm(*words, f"--cohort={lab.COHORT}", "--quiet")
     assert "no endpoint is named" in done.stdout + done.stderr
     assert "get-mlperf-endpoints-src" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("server", ["smollm2", "vllm"])
+def test_a_server_is_a_step_of_its_own_script(home: Home, server: str) -> None:
+    words = ("plan", "script", "--tags=run-mlperf,endpoints", "--cmax=64", f"--server={server}")
+    done = home.cm(*words, f"--model={lab.MODEL}", f"--cohort={lab.COHORT}", "--tokenizer=T").ok()
+    step = {"smollm2": "run-llama-server,_prepared,_smollm2", "vllm": "run-vllm-server,_prepared"}
+    assert step[server] in done.stdout

@@ -5,6 +5,7 @@ The server itself is tested beside that of vLLM.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_the_script_of_an_engine_hands_its_inputs_over(
     engine: str, model: Path, tmp_path: Path
 ) -> None:
     customize = lab.module_of(lab.SCRIPT / f"run-{engine}-server" / "customize.py")
-    prefix = f"CM_{engine.upper()}_SERVER_"
+    prefix = "CM_TEXT_SERVER_"
     env = {"CM_PYTHON_BIN_WITH_PATH": sys.executable, "CM_TMP_RUN_DIR": str(tmp_path)}
     inputs = {"HOST": "127.0.0.1", "PORT": "9", "MODEL_PATH": str(model), "SLOTS": "2"}
     env |= {f"{prefix}{name}": value for name, value in inputs.items()}
@@ -52,7 +53,11 @@ def test_the_script_of_an_engine_hands_its_inputs_over(
     assert words[:2] == ["-m", "serving.text_server"]
     settings = read_arguments(words[2:])
     assert settings == TextServerSettings(str(model), engine, port=9, slots=2)
+    env["CM_TEXT_SERVER_ONLY_PREPARED"] = "yes"
+    assert customize.preprocess({"env": env})["skip"], "another script starts it"
+    prepared = TextServerSettings(**json.loads(env["CM_TEXT_SERVER_SETTINGS"]))
+    assert prepared == TextServerSettings(str(model), engine, port=0, slots=2)
     del env[f"{prefix}MODEL_PATH"]
     with pytest.raises(Problem, match="no model is named") as caught:
-        settings_of(env, engine=engine, prefix=prefix)
+        settings_of(env, engine)
     assert "config.json" in caught.value.hint
