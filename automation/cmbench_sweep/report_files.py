@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
-from cmbench_sweep.picture import picture_of
+from cmbench_sweep.picture import SweepPicture, picture_of
 from cmbench_sweep.points import command_of
-from cmbench_sweep.raster import write_png
 from cmbench_sweep.report import MeasuredPoint, Report, best
 from cmbench_sweep.values import LOWER
 from common.files import replace_text
+from mlperf.pages.raster import ChartCanvas
 from mlperf.pages.render import render
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -34,11 +34,21 @@ def write_report(summary: Report, folder: Path) -> Path | None:
     replace_text(folder / "sweep.svg", drawn)
     has_png = False
     with contextlib.suppress(ImportError):
-        write_png(picture, folder / "sweep.png")
+        (folder / "sweep.png").write_bytes(_png(picture))
         has_png = True
     values = {"picture": picture, "drawn": drawn, "has_png": has_png, **_table(summary)}
     replace_text(page, render(_TEMPLATES / "page.html", **values))
     return page
+
+
+def _png(picture: SweepPicture) -> bytes:
+    """Return a picture as a PNG; raise ``ImportError`` without Pillow."""
+    canvas = ChartCanvas(picture.width, picture.height)
+    canvas.head(picture.title, picture.best)
+    for panel in picture.panels:
+        canvas.caption(panel.x, panel.y - 12, panel.title)
+        canvas.chart(panel.chart, panel.x, panel.y)
+    return canvas.png()
 
 
 def _table(summary: Report) -> dict[str, Any]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 COMPONENTS = Path(__file__).with_name("templates")
 
 
-def missing_package() -> Problem:
-    """Return the failure for want of Jinja2."""
-    text = "a report is made with the Python package Jinja2, which is not installed"
-    return Problem("tool-missing", text, f"`{sys.executable} -m pip install jinja2`")
+def missing_package(made: str = "a report", package: str = "Jinja2") -> Problem:
+    """Return the failure for want of what draws."""
+    text = f"{made} is made with the Python package {package}, which is not installed"
+    return Problem("tool-missing", text, f"`{sys.executable} -m pip install {package.lower()}`")
 
 
 def render(template: Path, **values: Any) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from common.problems import Problem, bad_value, shell_word
+from mlperf.pages.render import missing_package
 
 SessionType = TypeVar("SessionType")
 
@@ -18,6 +20,8 @@ def require_writable(files: Mapping[str, str]) -> None:
         from .page import check
 
         check()
+    if "png" in files and importlib.util.find_spec("PIL") is None:
+        raise missing_package("a picture", "Pillow")
     for kind, name in files.items():
         path = Path(name)
         if path.is_dir():
@@ -35,7 +39,7 @@ def is_special(path: Path) -> bool:
 
 def write_all(
     files: Mapping[str, str],
-    formatters: Mapping[str, Callable[[SessionType], str]],
+    formatters: Mapping[str, Callable[[SessionType], str | bytes]],
     session: SessionType,
 ) -> None:
     """Write ``files`` (path by kind) of a session; raise Problem when one cannot be written."""
@@ -43,13 +47,13 @@ def write_all(
         write_whole(name, formatters[kind](session))
 
 
-def write_whole(name: str, document: str) -> None:
+def write_whole(name: str, document: str | bytes) -> None:
     """Write a file atomically; raise Problem when it cannot be written."""
     path = Path(name)
     whole = path if is_special(path) else path.resolve()
     part = whole if is_special(path) else Path(f"{whole}.{os.getpid()}.part")
     try:
-        part.write_text(document, encoding="utf-8")
+        part.write_bytes(document.encode() if isinstance(document, str) else document)
         if part != whole:
             part.replace(whole)
     except OSError as error:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mlperf.pages import charts, scatter
+from common.problems import Problem
+from mlperf.pages import charts, raster, scatter
 from mlperf.pages.charts import Chart, ChartFrame, Point
 from mlperf.pages.scatter import Axis, Mark
 from serving.bench.report import load_in_words
 
+from . import report
 from .figures import EndpointPoint, keeps
 from .report import EndpointSession
 
@@ -17,6 +20,9 @@ FRAME = ChartFrame(440.0, 310.0, left=48.0, right=24.0, top=34.0, bottom=46.0)
 WIDE_RANGE = 30.0
 """Figures that differ by more are drawn over logarithmic axes."""
 MOST_NAMES = 14
+PICTURE_HEAD, LEGEND, NOTE = 34.0, 24.0, 16.0
+READING = "numbers: {load}; up and to the right is better; solid: no other load beats it"
+LONGER = "a longer --duration, or fewer --output_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,23 @@ def tradeoff(session: EndpointSession) -> Chart | None:
     return chart
 
 
+def png(session: EndpointSession) -> bytes:
+    """Return the curve as a picture; raise Problem where no load has its figures."""
+    chart = tradeoff(session)
+    if chart is None:
+        raise Problem("requests-failed", "no load has the figures of the curve", LONGER)
+    frame, call = chart.frame, session.target.call
+    lines = raster.wrapped(report.outcome(session), frame.width)
+    head = PICTURE_HEAD + raster.LINE * len(lines) + LEGEND * bool(chart.series)
+    canvas = raster.ChartCanvas(frame.width, head + frame.height + NOTE)
+    canvas.head(f"{session.target.model} at {call.endpoint.address.host}", *lines)
+    canvas.legend(head - raster.LINE / 2, chart.series)
+    canvas.chart(chart, 0.0, head)
+    load = "requests per second" if call.load.open_loop else "requests in flight"
+    canvas.note(head + frame.height + NOTE, READING.format(load=load))
+    return canvas.png()
+
+
 def _least(session: EndpointSession) -> float | None:
     """Return the least speed of one user that keeps the limit of TPOT; None without one."""
     limit = session.target.call.slo.get("tpot")
@@ -73,10 +96,10 @@ def _least(session: EndpointSession) -> float | None:
 
 
 def _mark_limit(chart: Chart, at: float, words: str) -> None:
-    chart.lines.append(("mark", [(at, FRAME.base), (at, FRAME.top)], words))
+    chart.lines.append(("limit", [(at, FRAME.base), (at, FRAME.top)], words))
     is_right = at > FRAME.width / 2
     place = at - 5 if is_right else at + 5
-    chart.texts.append((place, FRAME.base - 7, "end" if is_right else "start", words))
+    chart.texts.append((place, FRAME.base - 14, "end" if is_right else "start", words))
 
 
 def _own(session: EndpointSession) -> Iterator[_Spot]:
@@ -126,11 +149,15 @@ def _frontier(spots: Sequence[_Spot], series: int) -> list[Point]:
 def _names(
     spots: Sequence[_Spot], across: charts.Scale, up: charts.Scale
 ) -> Iterator[tuple[float, float, str, str]]:
-    """Yield the sizes of the loads above their points, the fewer the closer these are."""
+    """Yield the sizes of the loads above their points, the fewer the closer these are.
+
+    A name is on the side away from the line to the next point, where that rises.
+    """
     last: Point | None = None
-    named = [spot for spot in spots if spot.name]
-    for spot in sorted(named, key=lambda spot: spot.user)[:MOST_NAMES]:
-        at = (across(spot.user) + 7, up(spot.total) - 7)
+    named = sorted((spot for spot in spots if spot.name), key=lambda spot: spot.user)[:MOST_NAMES]
+    for spot, after in itertools.zip_longest(named, named[1:]):
+        rises = after is not None and after.total > spot.total
+        at = (across(spot.user) + (-6 if rises else 6), up(spot.total) - 7)
         if last is None or abs(at[0] - last[0]) > 18 or abs(at[1] - last[1]) > 14:
             last = at
-            yield (*at, "start", spot.name)
+            yield (*at, "end" if rises else "start", spot.name)

@@ -28,7 +28,7 @@ DESCRIPTION = (
     "How fast does an OpenAI-compatible URL answer? First its figures are proved, then measured "
     "with requests in flight, or at a rate, over streams."
 )
-FILES = ("json", "csv", "html")
+FILES = ("json", "csv", "html", "png")
 MOST_CONNECTIONS = 4096
 UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 LIMITS = ("ttft", "tpot", "itl", "e2e")
@@ -96,6 +96,7 @@ OPTIONS = (
     BenchOption("json", "file", "Write the results there"),
     BenchOption("csv", "file", "Write a line for each load there"),
     BenchOption("html", "file", "Write a page with the curve there; needs Jinja2"),
+    BenchOption("png", "file", "Write the curve there as a picture; needs Pillow"),
 )  # fmt: skip
 
 

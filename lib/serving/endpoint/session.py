@@ -26,7 +26,7 @@ from serving.bench.output_files import require_writable, write_all
 from serving.bench.report import load_in_words, ms
 from serving.bench.results import Load
 
-from . import checks, figures, page, report
+from . import checks, curve, figures, page, report
 from .checks import EndpointChecks
 from .comparison import read_compared
 from .faults import next_step
@@ -36,7 +36,7 @@ from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
 from .prompts import EndpointPrompt, generated, read_prompts
 from .report import EndpointSession
 
-FORMATTERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render}
+FORMATTERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render, "png": curve.png}
 
 
 def main(

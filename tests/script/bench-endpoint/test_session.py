@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from endpoint_lab import (
     EndpointLab,
@@ -268,7 +270,8 @@ def test_other_runs_are_beside_in_table_and_curve(
         session(lab, *words, folder=tmp_path)
         (tmp_path / "result.json").rename(earlier)
         capsys.readouterr()
-        now = session(lab, *words, *beside, f"--html={page}", folder=tmp_path)
+        files = (f"--html={page}", f"--png={tmp_path / 'curve.png'}")
+        now = session(lab, *words, *beside, *files, folder=tmp_path)
         out = capsys.readouterr().out
         session(lab, f"--beside={page}", folder=tmp_path, status=2)
     assert "earlier" in out
@@ -281,6 +284,20 @@ def test_other_runs_are_beside_in_table_and_curve(
     assert text.count('class="point s2') == 1
     assert "limit: TPOT 1000 ms" in text
     assert "Beside other runs" in text
+    with Image.open(tmp_path / "curve.png") as drawn:
+        colours = {colour for _, colour in drawn.convert("RGB").getcolors(1 << 20)}
+    # A line of our own, a point of llama-bench's, the dashes of the limit.
+    assert {(37, 99, 201), (20, 128, 74), (86, 97, 116)} <= colours
+
+
+def test_a_picture_needs_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with endpoint() as lab:
+        session(lab, *QUICK, f"--png={tmp_path / 'curve.png'}", folder=tmp_path, status=1)
+    assert "Python package Pillow, which is not installed" in str(capsys.readouterr())
+    assert not lab.requests
 
 
 def test_answers_in_one_piece_have_no_time_per_token(tmp_path: Path) -> None:
