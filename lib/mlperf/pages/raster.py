@@ -50,7 +50,7 @@ class ChartCanvas:
             self._text(0, 42 + LINE * number, line, _SOFT)
 
     def note(self, y: float, words: str) -> None:
-        """Write how the picture is read."""
+        """Write a small line, such as how the picture is read."""
         self._text(0, y, words, _SOFT, size=11)
 
     def caption(self, x: float, y: float, words: str) -> None:
@@ -138,7 +138,7 @@ def _font(size: int) -> Any:
 
 
 def _colour(kind: str, other: str = _SERIES[0]) -> str:
-    """Return the colour of a class: of its series, or of what it is."""
+    """Return the colour of a class: of its series or of its kind."""
     if kind in _KINDS:
         return _KINDS[kind]
     match = re.search(r"\bs(\d)", kind)
