@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -109,13 +110,16 @@ def _ask(step_run: StepRun, name: str) -> Mapping[str, Any]:
         return {}
     try:
         with open(path, encoding="utf-8") as file:
-            has_one = f"\ndef {name}(" in file.read()
+            # Defined, assigned or imported: what has no such line is not worth loading.
+            may_have_one = re.search(rf"^[\w., ]*\b{name}\b", file.read(), re.MULTILINE)
     except OSError:
         return {}
-    if not has_one:
+    if not may_have_one:
         return {}
     env = {k: v for k, v in step_run.env.plain().items() if not isinstance(v, Pending)}
-    function = getattr(load(path, step_run, _nobody, {}), name)
+    function = getattr(load(path, step_run, _nobody, {}), name, None)
+    if function is None:
+        return {}
     try:
         answer = function({"env": env})
     except Error:

@@ -35,7 +35,16 @@ def has_token(env: Mapping[str, Any]) -> bool:
     It is only looked for: it never becomes an env key, an argument or a record.
     """
     named = str(env.get(TOKEN_FILE_KEY) or "")
-    return bool(named or os.environ.get(TOKEN_KEY)) or _login().is_file()
+    if named:
+        return _has_content(Path(os.path.expanduser(named)))
+    return bool(os.environ.get(TOKEN_KEY, "").strip()) or _has_content(_login())
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes().strip())
+    except OSError:
+        return False
 
 
 def _login() -> Path:

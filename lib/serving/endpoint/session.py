@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,12 @@ from .options import MOST_CONNECTIONS, PROGRAM, EndpointCall, read
 from .prompts import EndpointPrompt, generated, read_prompts
 from .report import EndpointSession
 
-FORMATTERS = {"json": report.as_json, "csv": report.as_csv, "html": page.render, "png": curve.png}
+FORMATTERS: Mapping[str, Callable[[EndpointSession], str | bytes]] = {
+    "json": report.as_json,
+    "csv": report.as_csv,
+    "html": page.render,
+    "png": curve.png,
+}
 
 
 def main(

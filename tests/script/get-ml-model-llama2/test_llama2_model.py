@@ -74,7 +74,10 @@ def test_a_checkpoint_behind_a_licence_needs_a_token_of_its_page(
     with pytest.raises(Problem, match="Llama-2-70b-chat-hf needs an access token") as caught:
         customize.refuse({"env": dict(FULL)})
     assert "https://huggingface.co/meta-llama/Llama-2-70b-chat-hf" in caught.value.hint
-    assert customize.refuse({"env": {**FULL, hugging_face.TOKEN_FILE_KEY: "x"}}) == {"return": 0}
+    file = tmp_path / "mine"
+    file.write_text("hf_secret")
+    env = {**FULL, hugging_face.TOKEN_FILE_KEY: str(file)}
+    assert customize.refuse({"env": env}) == {"return": 0}
     with pytest.raises(Problem, match="no --checkpoint=FOLDER") as caught:
         customize.refuse({"env": {**FULL, "CM_ML_MODEL_NAME": "Llama-2-7b-chat-hf"}})
     assert LLAMA2_70B.page in caught.value.hint

@@ -26,7 +26,7 @@ from modelzoo.llama import convert, fetch, folder, gguf_file, synthetic
 from modelzoo.llama.published import LLAMA3_8B
 from modelzoo.llama.size import LlamaSize, read_size
 from modelzoo.program import ProgramError
-from support import python_env, run
+from support import Home, python_env, run
 
 customize = lab.module_of(forms.SCRIPT / "get-ml-model-llama3" / "customize.py")
 NARROW = LlamaSize(
@@ -174,6 +174,23 @@ def test_a_missing_token_is_said_before_anything_is_fetched(no_login: Path) -> N
     assert "never into the command" in caught.value.hint
     (no_login / "token").write_text("x")
     assert customize.refuse({"env": dict(FULL)}) == {"return": 0}
+
+
+def test_an_empty_token_is_none(no_login: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (no_login / "token").write_text("\n")
+    monkeypatch.setenv(hugging_face.TOKEN_KEY, " ")
+    assert not hugging_face.has_token({})
+    for name in ("token", "absent"):
+        assert not hugging_face.has_token({hugging_face.TOKEN_FILE_KEY: str(no_login / name)})
+    (no_login / "mine").write_text("hf_secret")
+    assert hugging_face.has_token({hugging_face.TOKEN_FILE_KEY: str(no_login / "mine")})
+
+
+@pytest.mark.parametrize("tags", ["get,ml-model,llama3,_8b,_hf", "get,ml-model,llama2,_hf"])
+def test_the_plan_is_refused_too(no_login: Path, tags: str, home: Home) -> None:
+    done = home.cm("plan", "script", f"--tags={tags}")
+    assert done.status
+    assert "needs an access token" in done.stdout + done.stderr
 
 
 def test_a_token_of_the_environment_never_becomes_an_env_key(
