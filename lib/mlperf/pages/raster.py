@@ -22,6 +22,7 @@ _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 _DASHED = ("mark", "limit")
 _DASH, _GAP = 5.0, 4.0
 _TEXT = 13
+_LETTER = 7.0
 LINE = 18.0
 """From a line of text to the next one."""
 
@@ -58,9 +59,10 @@ class ChartCanvas:
         self._text(x, y, words, _INK)
 
     def legend(self, y: float, names: list[str]) -> None:
-        """Write the names of series in a row, each after its colour."""
-        x = 0.0
-        for number, name in enumerate(names):
+        """Write the names of series in a row, each after its colour; long ones are cut."""
+        x, most = 0.0, int(self._image.width / _SCALE / max(1, len(names)) / _LETTER) - 5
+        shown = (name if len(name) <= most else f"{name[: most - 1]}…" for name in names)
+        for number, name in enumerate(shown):
             self._circle(x + 5, y - 5, 5.0, f"point s{number} best")
             self._text(x + 15, y, name, _SOFT)
             x += 15 + self._draw.textlength(name, font=_font(_TEXT)) / _SCALE + 18

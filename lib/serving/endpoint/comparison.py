@@ -25,13 +25,32 @@ class ComparedRun:
 
 
 def read_compared(paths: Sequence[str]) -> tuple[ComparedRun, ...]:
-    """Return the runs in files; raise Problem for one that is none."""
-    runs = [(Path(path).stem, _points(path)) for path in paths]
+    """Return the runs in files; raise Problem for one that is none.
+
+    Files of one name and program with different loads are one run: AIPerf writes a folder for
+    each load.
+    """
+    runs: list[tuple[Path, list[LoadTestPoint]]] = []
+    for path in map(Path, paths):
+        points = _points(str(path))
+        same = (each for file, each in runs if file.name == path.name and _continues(each, points))
+        if earlier := next(same, None):
+            earlier += points
+        else:
+            runs.append((path, list(points)))
     programs = [points[0].program for _, points in runs]
     return tuple(
-        ComparedRun(_name(program, stem, programs.count(program)), points)
-        for (stem, points), program in zip(runs, programs, strict=True)
+        ComparedRun(_name(program, path.stem, programs.count(program)), tuple(points))
+        for (path, points), program in zip(runs, programs, strict=True)
     )
+
+
+def _continues(run: Sequence[LoadTestPoint], points: Sequence[LoadTestPoint]) -> bool:
+    """Return whether these are further loads of a run of another program."""
+    first, other = run[0], points[0]
+    is_same = (first.program, first.model) == (other.program, other.model)
+    loads = {point.load for point in run}
+    return is_same and first.program != imports.OURS and loads.isdisjoint(p.load for p in points)
 
 
 def _name(program: str, stem: str, count: int) -> str:

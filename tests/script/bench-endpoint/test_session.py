@@ -27,6 +27,7 @@ from endpoint_lab import (
     usage,
 )
 from serving.endpoint import checks
+from serving.endpoint.comparison import read_compared
 from serving.endpoint.session import main
 from support import Home
 
@@ -298,6 +299,19 @@ def test_a_picture_needs_pillow(
         session(lab, *QUICK, f"--png={tmp_path / 'curve.png'}", folder=tmp_path, status=1)
     assert "Python package Pillow, which is not installed" in str(capsys.readouterr())
     assert not lab.requests
+
+
+def test_files_of_one_sweep_are_one_run(tmp_path: Path) -> None:
+    paths = []
+    for place, users in enumerate((1, 2, 2)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        document = {"model_id": "m", "max_concurrency": users, "output_throughput": 9.0 * users,
+                    "request_throughput": users, "mean_ttft_ms": 9.0, "completed": 9,
+                    "duration": 1.0}  # fmt: skip
+        (folder / "result.json").write_text(json.dumps(document))
+        paths.append(str(folder / "result.json"))
+    assert [len(run.points) for run in read_compared(paths)] == [2, 1], "a repeat is another run"
 
 
 def test_answers_in_one_piece_have_no_time_per_token(tmp_path: Path) -> None:
