@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import sweep_lab
 from slurm_lab import Slurm, missing
-from sweep_lab import SWEEP, every, points, runs_of, start, write_scripts
+from sweep_lab import SWEEP, every, looking_often, points, runs_of, start, write_scripts
 
 from support import HANG_S, ROOT, Home, wait_for
 
@@ -47,7 +47,7 @@ def slurm() -> Iterator[Slurm]:
 def cluster_home(home: Home, slurm: Slurm, world: Path) -> Home:
     # A point takes a second of Slurm's, however short it is.
     (world / "sweep.yaml").write_text(SWEEP.replace("0.2", "0.02"), encoding="utf-8")
-    return replace(home, extra_env={**slurm.environment(), **OF_THE_USER})
+    return replace(looking_often(home), extra_env={**slurm.environment(), **OF_THE_USER})
 
 
 @pytest.fixture(scope="module")
