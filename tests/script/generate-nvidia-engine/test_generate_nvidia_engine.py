@@ -310,6 +310,9 @@ def test_true_engines_are_built_without_a_gpu(lab: Lab, tmp_path: Path) -> None:
         found = sidecar.read(made)
         assert (found.builder, found.precision) == ("tensorrt-rtx", precision)
         assert found.profiles["input_tensor:0"][2] == (16, 3, 28, 28)
+    wheels = lab.run("get,tensorrt,_rtx", quiet=True, adr=flags["adr"])
+    assert wheels.env["CM_TENSORRT_VERSION"].count(".") == 3, "told without a GPU"
+    assert Path(wheels.env["CM_TENSORRT_LIB_WITH_PATH"]).is_relative_to(lab.home)
     again = lab.run(tags, model="resnet50", precision=precision, **flags)
     assert again.env["CM_ENGINE_FILE_WITH_PATH"] == str(made)
     refused = lab.run(tags, model="retinanet", **flags)

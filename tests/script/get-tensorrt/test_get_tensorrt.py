@@ -114,11 +114,11 @@ def test_the_placeholder_of_the_index_names_the_ways_out() -> None:
 def test_the_real_wheels_and_the_real_placeholder(lab: Lab) -> None:
     assert lab.run("install,python-venv", name="trt", quiet=True).answer["return"] == 0
     flags = {"adr": {"python": {"name": "trt"}}, "quiet": True}
-    for kind in ("lean", "rtx"):
-        got = lab.run(f"get,tensorrt,_{kind}", **flags)
-        assert got.answer["return"] == 0, got.err
-        assert got.env["CM_TENSORRT_VERSION"].count(".") == 3, "told without a GPU"
-        assert Path(got.env["CM_TENSORRT_LIB_WITH_PATH"]).is_relative_to(lab.home)
+    # Those of _rtx, which are ten times as large, are had by the test that builds engines.
+    got = lab.run("get,tensorrt,_lean", **flags)
+    assert got.answer["return"] == 0, got.err
+    assert got.env["CM_TENSORRT_VERSION"].count(".") == 3, "told without a GPU"
+    assert Path(got.env["CM_TENSORRT_LIB_WITH_PATH"]).is_relative_to(lab.home)
     refused = lab.run("get,tensorrt,_pip", **flags)
     assert refused.answer["code"] == "pip-failed"
     said = " ".join(refused.err.split())
