@@ -50,9 +50,12 @@ class Ray:
         return f"http://127.0.0.1:{self._dashboard}"
 
     def install(self) -> None:
-        subprocess.run([sys.executable, "-m", "venv", str(self._folder / "env")], check=True)
-        words = [str(self._folder / "env/bin/pip"), "install", "-q", "ray[default]>=2.50"]
-        subprocess.run(words, check=True, timeout=HANG_S)
+        env = str(self._folder / "env")
+        python = [sys.executable, "-m"]
+        subprocess.run([*python, "venv", "--without-pip", env], check=True)
+        # The pip of this interpreter serves the other: that spares one of its own.
+        words = ["pip", "--python", env, "install", "-q", "ray[default]>=2.50"]
+        subprocess.run([*python, *words], check=True, timeout=HANG_S)
 
     def start(self) -> None:
         head = ["--head", f"--port={self._port}", f"--dashboard-port={self._dashboard}"]

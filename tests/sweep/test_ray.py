@@ -11,7 +11,7 @@ import pytest
 import ray_lab
 import sweep_lab
 from ray_lab import Ray
-from sweep_lab import SWEEP, every, points, runs_of, start
+from sweep_lab import SWEEP, every, looking_often, points, runs_of, start
 
 from support import HANG_S, Home, wait_for
 
@@ -31,7 +31,7 @@ def test_a_sweep_on_a_cluster_of_ray(
 ) -> None:
     text = SWEEP.replace("to: 12", "to: 6").replace("labels: {big: size > 8, fast: size > 10}", "")
     (world / "sweep.yaml").write_text(text + "labels: {big: size > 3}\n", encoding="utf-8")
-    there = replace(home, extra_env=ray.environment())
+    there = replace(looking_often(home), extra_env=ray.environment())
     running = start(there, "--on=ray")
     wait_for(lambda: len(runs_of(counted())) >= 3 or running.poll() is not None)
     running.send_signal(signal.SIGKILL)
