@@ -19,7 +19,7 @@ LEFT_OUT = ("make test", "python benchmarks/")
 # They judge the files of the project, which are the same in a clone, and need no package of it.
 OF_THE_TREE = (
     *("test_commands_in_hints", "test_docstrings", "test_error_codes", "test_faces"),
-    *("test_names", "test_sizes", "test_tests_of"),
+    *("test_names", "test_sizes", "test_tests_of", "test_used_libraries"),
 )
 FORK = "<your fork>"
 QUICK_MB = 300
