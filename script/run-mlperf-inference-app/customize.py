@@ -115,7 +115,9 @@ def check_devices(env: dict[str, Any]) -> None:
     spec = run_inputs.backend(env)
     if "devices" not in spec.options or env.get("CM_MLPERF_DEVICE") in (None, "", "cpu"):
         text = f"--devices={named}: {spec.name} on this device does not share samples out"
-        hint = "use --backend=pytorch or onnxruntime; or a node for each GPU: --network=lon"
+        hint = (
+            "use --backend=pytorch, onnxruntime or tensorrt; or a node for each GPU: --network=lon"
+        )
         raise Error("not-available", text, hint=hint)
     if named != "all" and not all(word.strip().isdigit() for word in named.split(",")):
         text = f"--devices={named}: expected numbers with commas between, or all"

@@ -97,6 +97,10 @@ def test_what_a_gpu_tells_is_recorded_and_warned_of(
         ("1", ["GPU-2"]),
         ("GPU-2,GPU-1", ["GPU-2", "GPU-1"]),
         ("MIG-a", ["GPU-2"]),  # the GPU that the instance is a part of has the sensors
+        ("MIG-a,MIG-a", ["GPU-2"]),  # once, or its energy would count twice
+        ("1,1", ["GPU-2"]),
+        ("1,-1,0", ["GPU-2"]),  # what follows a word that names none is hidden
+        ("1,", ["GPU-2"]),
         ("MIG-gone", ["GPU-1", "GPU-2"]),
     ],
 )

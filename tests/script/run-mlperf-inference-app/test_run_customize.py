@@ -79,7 +79,7 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
 @pytest.mark.parametrize(
     ("backend", "device", "named", "hint"),
     [
-        ("tensorrt", "cuda", "0,1", "use --backend=pytorch or onnxruntime"),
+        ("null", "cuda", "0,1", "use --backend=pytorch, onnxruntime or tensorrt"),
         ("pytorch", "cpu", "0,1", "a node for each GPU"),
         ("pytorch", "cuda", "MIG-5f1d,MIG-6a2e", "a process sees one"),
         ("pytorch", "cuda", "0,,1", "CUDA_VISIBLE_DEVICES=GPU-UUID"),
@@ -94,7 +94,7 @@ def test_samples_are_shared_out_over_numbers_of_gpus_alone(
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime"])
+@pytest.mark.parametrize("backend", ["pytorch", "onnxruntime", "tensorrt"])
 def test_several_gpus_are_an_option_of_a_backend(backend: str) -> None:
     env = {"CM_MLPERF_MODEL": "resnet50", "CM_MLPERF_BACKEND": backend}
     several = {**env, "CM_MLPERF_DEVICE": "cuda", "CM_MLPERF_DEVICES": "0,1"}

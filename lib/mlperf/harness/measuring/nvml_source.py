@@ -99,15 +99,21 @@ class NvmlSource:
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         if not named:
             return devices
-        chosen = []
+        chosen: dict[str, ctypes.c_void_p] = {}
         for word in (part.strip() for part in named.split(",")):
-            if word.startswith("MIG-"):
-                chosen += self._parent(word)
-            elif word.isdigit():
-                chosen += devices[int(word) : int(word) + 1]
-            else:
-                chosen += [one for one in devices if self._text("UUID", one).startswith(word)]
-        return chosen or devices
+            own = self._named(word, devices)
+            if not own:
+                break  # CUDA shows nothing behind a word that names no GPU
+            # Two words for one GPU, such as two of its MIG instances, are one set of sensors.
+            chosen |= {self._text("UUID", one): one for one in own}
+        return list(chosen.values()) or devices
+
+    def _named(self, word: str, devices: Sequence[ctypes.c_void_p]) -> Sequence[ctypes.c_void_p]:
+        if word.startswith("MIG-"):
+            return self._parent(word)
+        if word.isdigit():
+            return devices[int(word) : int(word) + 1]
+        return [one for one in devices if word and self._text("UUID", one).startswith(word)]
 
     def _parent(self, uuid: str) -> list[ctypes.c_void_p]:
         """Return the GPU of a MIG instance, which alone has sensors."""
