@@ -79,7 +79,7 @@ def test_what_a_backend_does_not_do_is_said_before_it_is_installed(
 @pytest.mark.parametrize(
     ("backend", "device", "named", "hint"),
     [
-        ("null", "cuda", "0,1", "use --backend=pytorch, onnxruntime or tensorrt"),
+        ("onnxruntime", "cpu", "0,1", "use --backend=pytorch, onnxruntime or tensorrt"),
         ("pytorch", "cpu", "0,1", "a node for each GPU"),
         ("pytorch", "cuda", "MIG-5f1d,MIG-6a2e", "a process sees one"),
         ("pytorch", "cuda", "0,,1", "CUDA_VISIBLE_DEVICES=GPU-UUID"),
