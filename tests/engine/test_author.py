@@ -18,6 +18,7 @@ from cmbench.cli.completion import LINE, SHELLS, complete
 from cmbench.errors import Error
 from cmbench.index.scripts import Index, Repository
 from lab import Lab, Result
+from shared_files import seed_index
 from support import ROOT
 
 
@@ -34,6 +35,7 @@ def here(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
         return one
 
     monkeypatch.setattr(lab, "cmind", both)
+    seed_index(lab.home)
     return lab
 
 

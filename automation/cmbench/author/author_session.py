@@ -44,8 +44,10 @@ class Workbench:
         else:
             chosen = _chosen(workspace.index, tags or Tags(), name, path)
         self.paths = [os.path.realpath(path) for path in chosen]
+        # What the home knows of a file that has not changed is not read again.
+        known = os.path.join(workspace.root, "index.db")
         self.as_written = workspace.with_index(
-            Index(_lenient(workspace.repositories, self.paths), os.devnull, write=False)
+            Index(_lenient(workspace.repositories, self.paths), known, write=False)
         )
         self.index = self.as_written.index
 
