@@ -25,7 +25,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ChartFrame:
-    """The size of a drawing, and of its margins around what is drawn."""
+    """The size of a drawing, and of its margins."""
 
     width: float = WIDTH
     height: float = HEIGHT

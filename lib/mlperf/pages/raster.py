@@ -28,7 +28,7 @@ LINE = 18.0
 
 
 class ChartCanvas:
-    """A picture of so many units, with a margin; what is drawn is moved by ``x`` and ``y``."""
+    """A picture of so many units, with a margin; drawings are moved by ``x`` and ``y``."""
 
     def __init__(self, width: float, height: float) -> None:
         from PIL import Image, ImageDraw

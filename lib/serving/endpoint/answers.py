@@ -135,7 +135,7 @@ class StreamedAnswer:
     forms: EventForms = field(default_factory=EventForms)
 
     def feed(self, now: int, data: bytes) -> None:
-        """Take the bytes of a read; raise EndpointFault for what is no stream of the API."""
+        """Take the bytes of a read; raise EndpointFault unless it is a stream of the API."""
         block = self.forms.take(data)
         if block and (count := self._read_block(block)):
             self._note(now, count)
@@ -352,7 +352,7 @@ def _is_count(value: object) -> bool:
 
 
 def _count(value: object) -> int:
-    """Return a count of tokens out of an answer; 0 for what is none."""
+    """Return a count of tokens out of an answer; 0 for anything else."""
     return value if isinstance(value, int) and _is_count(value) else 0
 
 

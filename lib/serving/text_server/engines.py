@@ -19,7 +19,7 @@ class TextEngine:
     ``words`` follow Python on the command line, with fields of the settings in braces; empty for
     one that runs within our process. ``cached`` and ``uncached`` are further words that keep
     prompts or not, ``together`` those for more than one request at a time. ``environment`` has
-    the variables that the server needs. ``caching`` says what is cached unless it is switched
+    the variables that the server needs. ``caching`` says what stays cached unless it is switched
     off; ``traps`` are what else makes its figures other than they seem. ``unverified`` is what was
     never run here.
     """

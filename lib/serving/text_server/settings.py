@@ -33,7 +33,7 @@ class TextServerSettings:
 
     @property
     def kind(self) -> TextEngine:
-        """Return what is known of its engine."""
+        """Return the facts of its engine."""
         return ENGINES[self.engine]
 
     @property
