@@ -106,27 +106,26 @@ def foresee(step_run: StepRun) -> str:
 def _ask(step_run: StepRun, name: str) -> Mapping[str, Any]:
     """Call a function of a ``customize.py`` that plans call too; empty where it has none."""
     path = os.path.join(step_run.script.path, "customize.py")
-    if step_run.script.dialect is not CM:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            # Defined, assigned or imported: what has no such line is not worth loading.
-            may_have_one = re.search(rf"^[\w., ]*\b{name}\b", file.read(), re.MULTILINE)
-    except OSError:
-        return {}
-    if not may_have_one:
+    if step_run.script.dialect is not CM or not _names(path, name):
         return {}
     env = {k: v for k, v in step_run.env.plain().items() if not isinstance(v, Pending)}
     function = getattr(load(path, step_run, _nobody, {}), name, None)
-    if function is None:
-        return {}
     try:
-        answer = function({"env": env})
+        answer = function({"env": env}) if function else {}
     except Error:
         raise
     except Exception as problem:
         raise crash(problem, step_run, f"customize.py {name}") from problem
     return answer if isinstance(answer, Mapping) else {}
+
+
+def _names(path: str, name: str) -> bool:
+    """Return whether a file defines, assigns or imports a name: others are not worth loading."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return bool(re.search(rf"^[\w., ]*\b{name}\b", file.read(), re.MULTILINE))
+    except OSError:
+        return False
 
 
 def refuse_each(root: PlannedStep) -> None:
