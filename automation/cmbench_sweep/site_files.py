@@ -107,7 +107,7 @@ def with_site(
     """
     if "site" not in flags:
         return flags, None
-    if flags["site"] is True:
+    if flags["site"] in (True, ""):
         raise Error("bad-value", "--site needs a value", hint="`cm show site` lists the sites")
     system = find_system(workspace, str(flags["site"]))
     on = str(flags.get("on") or flags.get("executor") or system.scheduler)

@@ -609,6 +609,7 @@ def test_a_plan_shows_the_container_of_its_run(world: Lab, shop: Shop) -> None:
     whole = world.plan("run,bench", docker=True, print=True, **flags)
     assert "-- commands; nothing was written or started" in whole.out
     assert "container" not in world.plan("run,bench", docker="no").answer
+    assert "neither yes nor no" in world.run("run,bench", docker="maybe").err
 
 
 @pytest.mark.parametrize("verb", ["docker", "dockerfile"])

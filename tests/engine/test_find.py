@@ -56,7 +56,7 @@ def test_flags_for_a_look_lead_to_the_plan(flag: str, shelf: Lab) -> None:
 
 
 def test_the_flag_for_a_container_leads_to_the_verb(shelf: Lab) -> None:
-    result = shelf.plan("get,tool", docker=True)  # a run of that is one in a container
+    result = shelf.call("doctor", tags="get,tool", docker=True)
     assert result.answer["return"] == 4
     assert "cm docker script" in " ".join(result.err.split())
 

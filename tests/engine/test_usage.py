@@ -168,6 +168,20 @@ def test_a_slip_of_a_copied_line_is_refused(lab: Lab, call: dict[str, Any], hint
     assert hint in done.err.replace("\n          ", " ")
 
 
+def test_tags_without_a_flag_are_no_name(lab: Lab) -> None:
+    lab.script("get-tool")
+    done = lab.call("run", artifact="get,tool")
+    assert done.answer["code"] == "script-not-found"
+    assert "--tags=get,tool" in done.err
+
+
+def test_a_variation_is_taken_back_as_mlc_writes_it(lab: Lab) -> None:
+    variations = {"x": {"env": {"CM_OUT": "x"}}, "y": {"base": ["x"]}}
+    lab.script("get-tool", variations=variations, new_env_keys=["CM_OUT"])
+    assert parse_tags("get,tool,_-x") == parse_tags("get,tool,-_x")
+    assert lab.run("get,tool,_-x").env == {}
+
+
 def test_a_dry_run_wins_over_yes(lab: Lab) -> None:
     lab.script("get-x", cache=True)
     lab.run("get,x")

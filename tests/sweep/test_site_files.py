@@ -175,6 +175,7 @@ def test_a_command_names_a_site_and_its_flags_win(
         ("--site=lab:gup", "the site lab has no partition gup", 'did you mean "gpu"?'),
         ("--site=none/a.yaml", "none/a.yaml: No such file", "`cm show site`"),
         ("--site", "--site needs a value", "`cm show site`"),
+        ("--site=", "--site needs a value", "`cm show site`"),
     ],
 )
 def test_sites_that_are_not_there(

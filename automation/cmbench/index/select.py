@@ -36,7 +36,7 @@ class ScriptSelection:
 
 
 def parse_tags(text: str | Iterable[str]) -> Tags:
-    """``get,python3,_lto,-virtual,-_debug`` to its four parts."""
+    """``get,python3,_lto,-virtual,-_debug`` to its four parts; ``_-debug`` is as MLC writes it."""
     return _parsed(tuple(text.split(",") if isinstance(text, str) else map(str, text)))
 
 
@@ -47,7 +47,7 @@ def _parsed(words: tuple[str, ...]) -> Tags:
     variations: list[str] = []
     unwanted_variations: list[str] = []
     for word in (w.strip() for w in words):
-        if word.startswith("-_"):
+        if word.startswith(("-_", "_-")):
             unwanted_variations.append(word[2:])
         elif word.startswith("_"):
             variations.append(word[1:])

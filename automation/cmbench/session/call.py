@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cmbench.errors import Error, did_you_mean
-from cmbench.format.meta import is_true
 from cmbench.format.model import Request, RunOptions, Script, Tags
 from cmbench.index.scripts import ScriptRow
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
+from cmbench.lib.yes_no import is_no, is_yes
 from cmbench.session import request as requests_in
 from cmbench.session.typing_slips import refuse_slips
 from cmbench.session.workspace import Workspace
@@ -73,6 +73,10 @@ class Call:
         tags, uid = self.query()
         if not uid or tags.wanted or ":" in uid or self.workspace.index.by_name(uid):
             return tags, uid
+        name = str(self._arguments.get("artifact") or "")
+        if "," in name:
+            hint = f"tags stand in a flag: --tags={name}"
+            raise Error("script-not-found", f'no script is named "{name}"', hint=hint)
         word = parse_tags(uid)
         rows = self.workspace.index.find(word)
         foreign = rows and not self.workspace.index.dialect(rows[0]).inputs_bind
@@ -109,9 +113,15 @@ class Call:
         """Return whether a run is to be in a container, as ``--docker`` says in CM and MLC.
 
         Those engines leave the flag to their scripts, and so does this one to theirs; of all others
-        it is taken off, so that they get the rest.
+        it is taken off, so that they get the rest. Raises ``bad-value`` for what is neither yes nor
+        no.
         """
-        return self._is_of_engine("docker") and is_true(self.flags.pop("docker"))
+        if not self._is_of_engine("docker"):
+            return False
+        value = self.flags.pop("docker")
+        if not (is_yes(value) or is_no(value)):
+            raise Error("bad-value", f"--docker={value} is neither yes nor no")
+        return is_yes(value)
 
     def names_site(self) -> bool:
         """Return whether a run is to be at a site, which ``--site`` names."""
