@@ -96,7 +96,7 @@ def refuse(i: dict[str, Any]) -> dict[str, Any]:
     """Refuse a build for a CUDA that this machine does not have; called by ``cm plan``."""
     env = i["env"]
     name = pythons.bare_name(text(env, "CM_GENERIC_PYTHON_PACKAGE_NAME"))
-    # The device is read of those packages alone: what is read tells one cache entry from another.
+    # A package for every device is one cache entry for all runs: reading the device would split it.
     if not cuda_builds.builds(name):
         return {"return": 0}
     if not name.endswith("-gpu") and text(env, "CM_MLPERF_DEVICE") != "cuda":
