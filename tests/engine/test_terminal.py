@@ -160,12 +160,16 @@ def test_a_text_that_changes_takes_one_line_of_the_screen(
 
 
 def test_a_narrow_line_loses_what_matters_least() -> None:
-    more = "1200 samples/s, all runs end in 70 min"
+    more = "all runs end in 70 min, 1200 samples/s"
     told = {"label": "Server performance", "done": 9.1, "total": 602, "unit": "s", "more": more}
     text = progress.progress_text(told)
     assert text == f"Server performance 9.1 s of 602 s (2%), {more}"
-    assert progress.shortened(text, 60).startswith("Server performance 9.1 s of 602 s (2%), 1200")
-    assert progress.progress_text(told, bar=True).endswith(f"   2% {text}".replace(" (2%)", ""))
+    start = "Server performance 9.1 s of 602 s (2%), all runs"
+    assert progress.shortened(text, 64).startswith(start)
+    barred = progress.progress_text({**told, "label": "SingleStream performance"}, bar=True)
+    assert barred.endswith(f"   2% SingleStream performance, {more}, 9.1 s of 602 s")
+    # As the live view shows it, below a step that is indented, in 80 columns.
+    assert progress.fitting("", barred, 68).endswith("all runs end in 70 min")
     long = progress.progress_text({"label": "x" * 60, "done": 2, "unit": "samples"})
     assert long == f"{'x' * 37}... 2 samples"
 

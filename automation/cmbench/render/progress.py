@@ -16,6 +16,7 @@ from cmbench.lib.text_files import size_text
 from common.problems import Hint
 
 _WIDTH = 80
+_BAR = 10
 
 
 def show_warning(text: str) -> None:
@@ -250,7 +251,9 @@ class LiveProgress(SilentProgress):
             f"{now - since:8.1f} s  {'  ' * step.depth}{step.label}"
             for step, since in _as_tree(self._open.values())
         ]
-        below = [f"            {text}" for text in (self._progress, self._note) if text]
+        lead = " " * 12
+        texts = (fitting("", text, width - len(lead)) for text in (self._progress, self._note))
+        below = [f"{lead}{text}" for text in texts if text]
         # The innermost steps are those that work; lines above the screen could not be erased.
         room = max(self._console.height - len(below) - 1, 1)
         return Group(*(Text(shortened(line, width)) for line in lines[-room:] + below))
@@ -321,7 +324,10 @@ def shortened(text: str, room: int) -> str:
 
 
 def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
-    """``Offline performance 12 s of 60 s (20%), 9 samples/s``; ``bar`` draws the share in front."""
+    """``Offline performance 12 s of 60 s (20%), 9 samples/s``; ``bar`` draws the share in front.
+
+    Behind a bar the amounts come last: 80 columns cut them, and not the time that is left.
+    """
     done, total = _number(data.get("done")), _number(data.get("total"))
     unit = visible(str(data.get("unit", "")), lines=False)
     label = shortened(visible(str(data.get("label", "")), lines=False), 40)
@@ -330,11 +336,12 @@ def progress_text(data: Mapping[str, Any], bar: bool = False) -> str:
     if not total:
         return f"{label} {_amount(done, unit)}{tail}".strip()
     share = min(max(done / total, 0.0), 1.0)
-    text = f"{label} {_amount(done, unit)} of {_amount(total, unit)}"
+    amounts = f"{_amount(done, unit)} of {_amount(total, unit)}"
     if bar:
-        filled = round(share * 20)
-        return f"[{'#' * filled}{'.' * (20 - filled)}] {share:4.0%} {text}{tail}"
-    return f"{text} ({share:.0%}){tail}"
+        filled = round(share * _BAR)
+        drawn = f"[{'#' * filled}{'.' * (_BAR - filled)}]"
+        return f"{drawn} {share:4.0%} {label}{tail}, {amounts}"
+    return f"{label} {amounts} ({share:.0%}){tail}"
 
 
 def _number(value: Any) -> float:

@@ -351,10 +351,12 @@ def test_progress_is_reported(tmp_path: Path) -> None:
     run(lab.harness_command("session", config), env=environment).ok()
     report = json.loads(file.read_text(encoding="utf-8"))
     # A slow machine has answered nothing yet when so short a run ends, and is told the rest.
-    expected = r"(\d+ samples/s)?(, )?(all runs end in \d+ s)?"
-    assert re.fullmatch(expected, report["more"])
+    parts = ("longer than expected", r"all runs end in \d+ s", r"[\d.]+ samples/s")
+    expected = "(, )?".join(f"({part})?" for part in parts)
+    assert re.fullmatch(expected, report["more"]), report
     assert report["label"] == "Offline performance"
-    assert 0 <= report["done"] <= report["total"]
+    # A run that lasts longer than expected is not shown as complete.
+    assert 0 <= report["done"] <= 0.96 * report["total"]
     assert report["unit"] == "s"
 
 

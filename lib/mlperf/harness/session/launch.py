@@ -51,6 +51,10 @@ def _caller() -> int:
     return os.getppid() if os.environ.get("CM_TMP_RUN_DIR") else 0
 
 
+_ALMOST = 0.95
+"""The share of a run that has taken longer than expected."""
+
+
 @dataclass(slots=True)
 class Launcher:
     """Starts programs one after the other; ``monitor`` is the one of the run that goes on."""
@@ -74,7 +78,9 @@ class Launcher:
                 raise process.InterruptSignal(signal.SIGTERM)
             passed = time.monotonic() - began
             total_s = max(expected_s, self.schedule.run_s, foretold(folder))
-            self.progress.report(label, passed, total_s, more=self._more(folder, passed))
+            more = self._more(folder, passed, passed > total_s)
+            # A run that goes on is not complete, however long was expected.
+            self.progress.report(label, passed, max(total_s, passed / _ALMOST), more=more)
             if self.monitor is not None:
                 self.monitor.sample(pid)
 
@@ -88,14 +94,14 @@ class Launcher:
         if status != 0:
             raise HarnessError(reason(status, folder, console), advice(console))
 
-    def _more(self, folder: Path, passed: float) -> str:
-        parts = []
-        rate = live_rate(folder)
-        if rate is not None:
-            parts.append(f"{rate:.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s")
+    def _more(self, folder: Path, passed: float, late: bool = False) -> str:
+        parts = ["longer than expected"] if late else []
         left = self.schedule.left(passed)
         if left > 1:
             parts.append(f"all runs end in {duration(left)}")
+        rate = live_rate(folder)
+        if rate is not None:
+            parts.append(f"{rate:.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s")
         return ", ".join(parts)
 
 
