@@ -17,6 +17,7 @@ Row = Mapping[str, Any]
 
 run = schema.run.c
 SHOWN = tuple(column for column in schema.run.columns if column.name != "key")
+_CHOOSING = (*schema.WORDS, *schema.COUNTS)
 _LESS = ("latency_p90", "latency_p99", "power", "energy_per_sample", "accelerators", "nodes")
 BETTER = dict.fromkeys(_LESS, LOWER)
 """Which way a column of figures is better; those that are not named are better when higher."""
@@ -67,8 +68,8 @@ def of_flags(flags: Mapping[str, object], words: Iterable[str] = ()) -> Filter:
     """
     columns = {}
     for name, value in flags.items():
-        if name not in (*schema.WORDS, "uid"):
-            hint = did_you_mean(name, schema.WORDS) or f"filters are: {', '.join(schema.WORDS)}"
+        if name not in (*_CHOOSING, "uid"):
+            hint = did_you_mean(name, _CHOOSING) or f"filters are: {', '.join(_CHOOSING)}"
             raise Error("unknown-flag", f"results have no {name}", hint=hint)
         if value is True:
             raise Error("bad-value", f"--{name} needs a value", hint=f"write --{name}=VALUE")
@@ -280,6 +281,8 @@ def _like(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
     if column.name == "category":
         # One result may be of both.
         return column.icontains(value, autoescape=True)
+    if column.name in schema.COUNTS:
+        return sa.cast(column, sa.Text) == value
     text = value.lower().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     if "*" in value:
         return sa.func.lower(column).like(text.replace("*", "%"), escape="\\")

@@ -150,6 +150,9 @@ WORDS = (
 )
 """Columns of text, by which results are chosen."""
 
+COUNTS = ("accelerators", "nodes")
+"""Columns of whole numbers, by which results are chosen too."""
+
 FIGURES = (
     *("value", "throughput", "latency_p90", "latency_p99", "accuracy"),
     *("power", "energy_per_sample", "accelerators", "nodes"),

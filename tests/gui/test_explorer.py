@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from cmbench_gui.explorer import columns, details, source, table, view
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.site import Site
+from cmbench_results import query
 from cmbench_results.result_sources import SourceFiles
 from cmbench_results.store import Store
 
@@ -103,6 +104,16 @@ def test_a_facet_narrows_and_its_link_takes_it_back(explorer: TestClient) -> Non
     assert "<b>9</b> results" in text
     assert 'href="/results?scenario=Offline"' in text
     assert 'aria-current="true"' in text
+
+
+def test_the_number_of_accelerators_is_a_filter(explorer: TestClient) -> None:
+    chosen = query.of_flags({"accelerators": "1", "benchmark": "bert-99"})
+    assert chosen.columns["accelerators"] == ("1",)
+    one = ids(explorer, "/results?benchmark=bert-99&accelerators=1")
+    assert one
+    assert set(one) == set(ids(explorer, "/results?benchmark=bert-99"))
+    assert ids(explorer, "/results?benchmark=bert-99&accelerators=8") == []
+    assert ids(explorer, "/results?benchmark=bert-99&accelerators=!1") == []
 
 
 def test_columns_sort_and_sort_back(explorer: TestClient) -> None:

@@ -10,6 +10,7 @@ DATABASE = {"db=URL": "a shared PostgreSQL database instead of the one in this h
 _OUTPUT = ("out", "json", "quiet", "silent", "verbose")
 _JSON = {"json": "print the result as JSON"}
 _CHOSEN = {
+    "accelerators=N": "results of systems with so many of them in a node",
     "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
     "has=FIGURES": "those that have a figure: energy_per_sample, accuracy, ...",
     "sort=COLUMN": "sort by this, a figure the best first; a leading - reverses the order",

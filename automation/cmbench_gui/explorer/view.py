@@ -167,7 +167,7 @@ def read(query: Pairs) -> ExplorerView:
 
 
 def _columns() -> tuple[str, ...]:
-    return (*schema.WORDS, "uid")
+    return (*schema.WORDS, *schema.COUNTS, "uid")
 
 
 def _check(name: str, values: list[str]) -> None:
