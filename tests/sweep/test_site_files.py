@@ -224,6 +224,13 @@ def test_a_run_at_a_site_of_this_machine_has_its_environment(
     assert record["status"] == "done"
 
 
+def test_a_secret_is_not_written_for_a_job(slurm_site: Path, cm: Callable[..., Finished]) -> None:
+    done = cm("run", "script", "--tags=detect,os", "--site=lab", "--env.CM_HUB_TOKEN=S3cret")
+    assert "--env.CM_HUB_TOKEN is a secret" in done.stderr
+    kept = [p for p in slurm_site.parent.rglob("*") if p.is_file() and b"S3cret" in p.read_bytes()]
+    assert kept == []
+
+
 def test_a_command_line_is_not_measured_at_a_site(
     slurm_site: Path, cm: Callable[..., Finished]
 ) -> None:
