@@ -1,4 +1,4 @@
-"""What is connected to what in an ONNX graph, and its weights: for the modules of libraries."""
+"""The connections of an ONNX graph, and its weights: for the modules of libraries."""
 
 from __future__ import annotations
 

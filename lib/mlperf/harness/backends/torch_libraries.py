@@ -47,7 +47,7 @@ DETECTED = {"NonMaxSuppression"}
 
 
 def recognized(model: Any, folder: Path) -> KnownGraph:
-    """Return what is known of a graph; raises UnknownGraphError, ImportError without the library.
+    """Return the known graph of a model; raises UnknownGraphError, ImportError without the library.
 
     ``model`` is the ONNX model; its weights may lie in files of ``folder``.
     """
@@ -147,7 +147,7 @@ def _bert_network(state: dict[str, Any], layers: int, epsilon: float) -> Any:
     with torch.device("meta"):
         network = transformers.BertForQuestionAnswering(config)
     network.load_state_dict(state, strict=True, assign=True)
-    # What is no weight is made anew: nothing is in the memory of the device "meta".
+    # All but weights is made anew: nothing is in the memory of the device "meta".
     network.bert.embeddings.position_ids = torch.arange(config.max_position_embeddings)[None]
     network.bert.embeddings.token_type_ids = torch.zeros(1, config.max_position_embeddings).long()
     return network.requires_grad_(False)
