@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 FIRST_BUFFER = 1 << 16
 LARGEST_HEAD = 1 << 16
@@ -38,6 +38,8 @@ UNDER_WAY = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,12}")
 
 HttpFaultKind = Literal["refused", "reset", "timeout", "tls", "protocol"]
+AddressInfo = tuple[Any, Any, int, str, Any]
+"""One of ``getaddrinfo``: family, kind, protocol, name, address."""
 Result = TypeVar("Result")
 Steps = Generator[int, None, Result]
 """Yields READ or WRITE to be resumed when its socket is ready for that."""
@@ -122,6 +124,7 @@ class HttpClient:
         self._start = self._filled = 0
         self._last_head: tuple[bytes, ResponseHead] | None = None
         self.deadline = 0.0
+        self._places: list[AddressInfo] = []
 
     @property
     def open_socket(self) -> socket.socket | None:
@@ -255,7 +258,8 @@ class HttpClient:
 
     def _connect(self) -> Steps[socket.socket]:
         """Return a connection to the first address of the server that takes one."""
-        places = socket.getaddrinfo(self._server.host, self._server.port, type=socket.SOCK_STREAM)
+        # A loop would wait for the name, with all of its streams: it is looked up once.
+        places, self._places = self._places or self._look_up(), []
         for number, (family, kind, protocol, _, place) in enumerate(places, 1):
             timeout = self._left()
             connection = self._use(socket.socket(family, kind, protocol))
@@ -267,12 +271,17 @@ class HttpClient:
                     status = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if status:
                     raise OSError(status, os.strerror(status))
+                self._places = places
                 return connection
             except OSError:
                 self.close()
                 if number == len(places):
                     raise
         raise OSError("the name has no address")
+
+    def _look_up(self) -> list[AddressInfo]:
+        host, port = self._server.host, self._server.port
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
     def _shake_hands(self, connection: socket.socket, tls: ssl.SSLContext) -> Steps[socket.socket]:
         """Return the connection with TLS; raise OSError, which an SSLError is."""

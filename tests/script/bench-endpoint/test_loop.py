@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,22 @@ def test_the_next_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) ->
         places.pop(0)
         records = streams("http://name:1", ClosedLoop(0, FOREVER, 1), 1)
     assert [failure.message for failure in records[0].failures] == ["nothing listens at name:1"]
+
+
+def test_a_name_is_looked_up_once_though_the_server_hangs_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookups: list[object] = []
+    look_up = socket.getaddrinfo
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        lookups.append(arguments)
+        return look_up(*arguments, **options)
+
+    with endpoint(answer(1), close=True) as lab:
+        monkeypatch.setattr(socket, "getaddrinfo", counted)
+        assert totals(streams(lab.url, ClosedLoop(0, FOREVER, 5), 1)) == (5, [])
+    assert len(lookups) == 1
 
 
 def test_a_stream_that_stalls_ends_at_its_timeout_and_no_other_does() -> None:
