@@ -119,7 +119,7 @@ class Call:
         if not self._is_of_engine("docker"):
             return False
         value = self.flags.pop("docker")
-        if not (is_yes(value) or is_no(value)):
+        if not (is_yes(value) or is_no(value) or value == ""):
             raise Error("bad-value", f"--docker={value} is neither yes nor no")
         return is_yes(value)
 
