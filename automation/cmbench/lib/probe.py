@@ -111,7 +111,7 @@ def probe(
     started = time.monotonic()
     environment = {**os.environ, **(env or {}), "LC_ALL": "C", "LANGUAGE": "C"}
     try:
-        process = subprocess.Popen(
+        process = ProbedProcess(
             [str(program), *words[1:]],
             cwd=cwd,
             env=environment,
@@ -131,6 +131,20 @@ def probe(
         time.monotonic() - started,
         timed_out,
     )
+
+
+class ProbedProcess(subprocess.Popen[bytes]):
+    """The process of a tool; one whose start is interrupted is killed with its children."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        try:
+            super().__init__(*args, **options)
+        except BaseException:
+            # Nobody else has the number of a process that began before the interrupt came.
+            if getattr(self, "pid", None):
+                _kill_group(self)
+                self.wait()
+            raise
 
 
 def _resolve(name: str, path: str | None) -> Path | None:

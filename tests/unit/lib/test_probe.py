@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -99,6 +100,24 @@ def test_an_interrupt_takes_the_tool_along(tmp_path: Path) -> None:
         probe([path], timeout=HANG_S)
     thread.join()
     assert not running(int(pid.read_text()))
+
+
+def test_an_interrupt_of_its_start_takes_the_tool_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool may run before ``Popen`` returns: the interrupt comes between."""
+    start = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+    started: list[int] = []
+
+    def interrupted(self: subprocess.Popen[bytes], *args: object) -> None:
+        start(self, *args)
+        started.append(self.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        probe([tool(tmp_path / "hang", f"exec sleep {LONG_S}")], timeout=HANG_S)
+    assert not running(*started)
 
 
 @pytest.mark.parametrize("name", ["/nowhere/tool", "no-such-tool-anywhere", "./tool"])
