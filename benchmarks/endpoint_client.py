@@ -181,7 +181,7 @@ def run_client(command: Sequence[str], env: dict[str, str] | None = None) -> tup
     before = used()
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command[:4])} failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{' '.join(command[:4])} failed:\n{(done.stderr or done.stdout)[-2000:]}")
     return done.stdout, used() - before
 
 
