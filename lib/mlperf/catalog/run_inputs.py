@@ -127,7 +127,7 @@ def precision(env: Env) -> str:
     if why is not None:
         raise CatalogError(
             f"--precision={precision_name}: {spec.name} cannot be quantized here: {why}",
-            "use --precision=float32, or bfloat16 with --backend=openvino",
+            "use --precision=float32",
             "not-available",
         )
     return precision_name
