@@ -477,12 +477,12 @@ def refused(problems: list[dict[str, Any]], folder: str) -> Error:
 
 def against_rules(broken: Sequence[Any], folder: str) -> Error:
     """The error for runs that LoadGen accepts and a submission's checks do not."""
+    from mlperf.submission.verdict import counted
+
     first = broken[0]
-    count = len(broken)
     return Error(
         "result-not-accepted",
-        f"{count} {'rule is' if count == 1 else 'rules are'} broken; "
-        f"first: {first.rule}: {first.found}",
+        f"{counted(broken)}; first: {first.rule}: {first.found}",
         context=[f"{first.where}, all results were kept in {folder}"],
         hint=first.mend,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from mlperf.harness.reporting.results import Results, ScenarioResult
 
 from . import commands, layouts, steps
-from .checks import accuracy, benchmarks, compliance, performance
+from .checks import accuracy, benchmarks, compliance, performance, tokens
 from .checks.base import ERROR, NATURE, Finding, SubmitterSite
 from .layouts import RESULTS, ScenarioCell, SubmissionTree, TreeLayout
 from .verdict import TreeVerdict, judge
@@ -27,6 +27,7 @@ HARNESS_RULES = {
     performance.ERRORS.id,
     performance.STOPPING.id,
     performance.SEEDS.id,
+    tokens.LIMITS.id,
     accuracy.ERRORS.id,
     accuracy.TARGET.id,
     compliance.VERDICT.id,

@@ -544,7 +544,9 @@ def _finding_lines(findings: Sequence[Finding], shown: int) -> list[str]:
     first = findings[0]
     level = "" if first.severity == ERROR else f"{first.severity}: "
     lines = wrapped(f"- {level}{first.rule}: {first.found}", "", "  ")
-    lines += [f"    {finding.where}" for finding in findings[:shown]]
+    for finding in findings[:shown]:
+        own = "" if finding.found == first.found else f": {finding.found}"
+        lines += wrapped(f"{finding.where}{own}", "    ", "      ")
     if len(findings) > shown:
         lines.append(f"    and in {len(findings) - shown} more places")
     lines += wrapped(Hint(f"to mend: {Hint(first.mend).marked}"), "    ", "      ")

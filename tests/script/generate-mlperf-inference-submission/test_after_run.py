@@ -19,7 +19,7 @@ from mlperf.harness.measuring.verdict import RuleViolation
 from mlperf.harness.reporting import summary as reporting
 from mlperf.harness.reporting.results import ResultProblem, Results
 from mlperf.submission import after_run, commands
-from mlperf.submission.checks import accuracy
+from mlperf.submission.checks import accuracy, tokens
 from support import ROOT
 
 RUN = ROOT / "script/run-mlperf-inference-app"
@@ -164,6 +164,24 @@ def test_the_harness_reports_its_own_findings_alone(results: Results) -> None:
     rules = {each.rule for each in after_run.check(spoken).faults}
     assert "performance.invalid" not in rules
     assert "accuracy.seeds" in rules
+
+
+def test_latencies_of_tokens_are_reported_once(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The harness has said it, and may excuse it for a busy host."""
+    where = "offline/performance/run_1/mlperf_log_detail.txt"
+    late = [tokens.LIMITS.broken(where, f"the p99 of {what}", "run it again") for what in "ab"]
+    monkeypatch.setattr(after_run, "_findings", lambda _: late)
+    verdict = after_run.check(results)
+    lines = after_run.lines(verdict, results)
+    assert f"    {where}" in lines
+    assert f"    {where}: the p99 of b" in lines
+    fault = RuleViolation(
+        "p99 token latency", "over its limits", "run it again", "others used 75 %"
+    )
+    spoken = replace(results, problems=(ResultProblem("Offline", "performance", fault),))
+    assert after_run.check(spoken).faults == ()
 
 
 def test_runs_that_were_not_made_are_not_missed(results: Results) -> None:
