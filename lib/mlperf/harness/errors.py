@@ -15,6 +15,10 @@ Not written out: who names a package in a string imports all of it, as far as a 
 
 DAMAGED = "see what in the cache has changed since it was made: `cm verify cache`"
 OTHER_MODEL = f"check that the file is the model of this benchmark, and whole; {DAMAGED}"
+OTHER_TOKENIZER = (
+    "make the data set with the tokenizer.json of this model (--tokenizer=FILE of the script of "
+    "the data set), or give the model that the data set is for"
+)
 
 
 class HarnessError(ProgramError):

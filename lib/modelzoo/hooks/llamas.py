@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from common.problems import Problem, bad_value
+from modelzoo import tokenizer_files
 from modelzoo.hooks import datasets, hugging_face, ml_models
 from modelzoo.hooks.native import run_program
 from modelzoo.llama.published import PublishedLlama
@@ -103,7 +104,14 @@ class LlamaHooks:
             size = self.capacity.size_of_files(folder)
             self.capacity.check_disk(env, "the converted Llama", size, os.getcwd())
         env[self.checkpoint_key] = folder
-        return {"return": 0, "relies_on": [config]}
+        tokenizer = os.path.join(folder, tokenizer_files.FILE)
+        has_tokenizer = os.path.isfile(tokenizer)
+        if env["CM_LLAMA_CONVERT"] == "yes" and not has_tokenizer:
+            hint = (
+                "give the folder of a checkpoint in Hugging Face's form, with tokenizer.json in it"
+            )
+            raise Problem("model-file", f"there is no {tokenizer}", hint=hint)
+        return {"return": 0, "relies_on": [config, *([tokenizer] if has_tokenizer else [])]}
 
     def _synthetic(self, i: dict[str, Any]) -> dict[str, Any]:
         """Build one with the requested number of layers."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf import catalog
-from modelzoo import models, program
+from modelzoo import models, program, tokenizer_files
 from modelzoo.checkpoint import check_names, check_shape
 from modelzoo.hugging_face import HuggingFaceCheckpoint
 from modelzoo.llama import folder, gguf_file, vocabulary
@@ -76,7 +76,9 @@ def convert(
         for path in sorted(checkpoint.iterdir()):
             (out / path.name).symlink_to(path)
         file, described = CONFIG, folder.FACTS[folder.SAFETENSORS]
-    other = {} if size == model.size else models.OTHER_SIZE
+    other: dict[str, Any] = {} if size == model.size else dict(models.OTHER_SIZE)
+    if tokenizer := tokenizer_files.digest_of(checkpoint):
+        other["tokenizer"] = tokenizer
     lengths = folder.AnswerLengths(model.longest_prompt, model.most_tokens)
     facts = folder.describe(out, file, model.benchmark, size, ends, lengths, **other)
     facts |= {"accuracy": accuracy(model.benchmark), "source": {"folder": checkpoint.name}}

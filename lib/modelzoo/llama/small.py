@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo import models, program, wheel
+from modelzoo import models, program, tokenizer_files, wheel
 from modelzoo.byte_pairs import BYTE_LEVEL, tokenizer_document
 from modelzoo.llama import folder, gguf_file
 from modelzoo.llama.gguf_file import Array
@@ -106,14 +106,16 @@ def convert(source: Path, framework: str, reference: Path, out: Path) -> LlamaSi
     size, vocabulary = gguf_file.size_of(metadata), vocabulary_of(metadata)
     weights, file = GgufWeights(reader, size), FILES[framework]
     ends = list(vocabulary.ends)
-    folder.write_config(out, size, document_of(vocabulary), vocabulary.begin, ends)
+    document = document_of(vocabulary)
+    folder.write_config(out, size, document, vocabulary.begin, ends)
     if framework == "gguf":
         gguf_file.write(weights, size, vocabulary, out / file, NAME)
     else:
         folder.write_safetensors(weights, size, out / file, "F16")
     shutil.copyfile(reference / folder.ORACLE, out / folder.ORACLE)
+    options = {"oracle": folder.ORACLE, "tokenizer": tokenizer_files.digest(document)}
     facts = {
-        **folder.describe(out, file, NAME, size, ends, LENGTHS, oracle=folder.ORACLE),
+        **folder.describe(out, file, NAME, size, ends, LENGTHS, **options),
         "accuracy": json.loads((reference / ACCURACY).read_text(encoding="utf-8")),
         "source": {"wheel": WHEEL.requirement, "sha256": WHEEL.sha256, "file": MEMBER},
     }

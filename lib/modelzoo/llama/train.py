@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mlperf import catalog
 from mlperf.harness.benchmarks.text_generation import TextGeneration
-from modelzoo import files, models, program, training
+from modelzoo import files, models, program, tokenizer_files, training
 from modelzoo.datasets.cnndm import make_llama3, news
 from modelzoo.judging import spec_of
 from modelzoo.llama import folder, gguf_file, vocabulary
@@ -182,7 +182,8 @@ def main(arguments: list[str] | None = None) -> int:
     data = files.held_out(held_out, "prompts.npy", prompts="count")
     shown = {"training": training.about(recipe, watch.seconds, held_out=data)}
     ends = [make_llama3.END_TOKEN]
-    options_of = {"oracle": folder.ORACLE}
+    document = make_llama3.tiny_tokenizer().document()
+    options_of = {"oracle": folder.ORACLE, "tokenizer": tokenizer_files.digest(document)}
     lengths = folder.AnswerLengths(MOST_PROMPT, MOST_TOKENS)
     for file, name in folder.FACTS.items():
         facts = folder.describe(out, file, NAME, network.size, ends, lengths, **options_of)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelzoo import byte_pairs
+from modelzoo import byte_pairs, tokenizer_files
 from modelzoo.program import ProgramError
 
-FILE = "tokenizer.json"
+FILE = tokenizer_files.FILE
 # Kinds of tokens in llama.cpp's files.
 NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
 
@@ -52,9 +51,8 @@ def read(folder: Path, size: int, splitting: str, begin: int, ends: tuple[int, .
     """Return the vocabulary of a checkpoint; raise ProgramError where it has none."""
     path = folder / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return of_document(document, size, splitting, begin, ends)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return of_document(tokenizer_files.read_document(path), size, splitting, begin, ends)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProgramError(f"{path} is no tokenizer of byte pairs: {error!r}") from error
 
 

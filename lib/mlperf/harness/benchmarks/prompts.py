@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import HarnessError
+from ..errors import OTHER_TOKENIZER, HarnessError
 from ..jobs import AccuracyFigure
 from ..records import read_json
 from . import rouge
@@ -27,12 +27,14 @@ class PromptSet:
 
     Its folder holds ``prompts.npy`` int32 [tokens], ``offsets.npy`` int64 [prompts + 1],
     ``references.json`` and ``pieces.json`` (the bytes of every token, as Latin-1). The model knows
-    ``vocabulary`` tokens, which may be more than the tokenizer has; those spell nothing. Raises
-    HarnessError for a damaged folder.
+    ``vocabulary`` tokens, which may be more than the tokenizer has; those spell nothing.
+    ``tokenizer`` is the digest of the tokenizer, empty in a set that names none. Raises
+    HarnessError for a damaged folder, and for prompts of tokens that there are not.
     """
 
     def __init__(self, folder: Path, vocabulary: int = 0) -> None:
-        count = read_json(folder / "dataset.json")["count"]
+        facts = read_json(folder / "dataset.json")
+        count, self.tokenizer = facts["count"], str(facts.get("tokenizer") or "")
         self._tokens = np.load(folder / "prompts.npy", mmap_mode="r")
         self._offsets = np.load(folder / "offsets.npy")
         self._references: list[str] = read_json(folder / "references.json")
@@ -40,6 +42,7 @@ class PromptSet:
         self._check(folder, count)
         self.own_vocabulary = len(self._pieces)
         self._pieces += [""] * (vocabulary - len(self._pieces))
+        self._check_tokens(folder)
         self.lengths = np.diff(self._offsets)
 
     def _check(self, folder: Path, count: int) -> None:
@@ -48,6 +51,15 @@ class PromptSet:
             raise HarnessError(
                 f"{folder} is damaged: {len(offsets) - 1} prompts with {len(self._tokens)} tokens, "
                 f"{references} references, {count} expected"
+            )
+
+    def _check_tokens(self, folder: Path) -> None:
+        tokens, known = self._tokens, len(self._pieces)
+        if len(tokens) and not 0 <= tokens.min() <= tokens.max() < known:
+            raise HarnessError(
+                f"the prompts of {folder} have tokens from {tokens.min()} to {tokens.max()}, the "
+                f"model knows {known}: they were made with another tokenizer",
+                OTHER_TOKENIZER,
             )
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from mlperf.catalog import BenchmarkSpec
 
 from ..backends.base import Predictor
 from ..backends.generation import TOKEN, AnswerStream, TokenGenerator, Unheard
-from ..errors import OTHER_MODEL, HarnessError
+from ..errors import OTHER_MODEL, OTHER_TOKENIZER, HarnessError
 from ..jobs import AccuracyFigure
 from ..settings import MAIN, ModelSpec, TensorSpec
 from .base import Array, Result
@@ -21,7 +21,7 @@ from .prompts import PromptSet
 from .rouge import WITH_SENTENCES
 from .samples import SingleSamples, StoreBackedBenchmark
 
-ORACLE = "oracle"
+ORACLE, TOKENIZER = "oracle", "tokenizer"
 
 
 class _Solver:
@@ -48,7 +48,8 @@ class TextGeneration(StoreBackedBenchmark[SingleSamples]):
     ``stop_token_ids``, ``vocabulary`` and ``context``, the most tokens of a prompt with its
     answer; ``token_bytes`` are those of the keys and values of one. ``oracle`` names a file beside
     it with the answers of the reference implementation: ``tokens`` [all] and
-    ``offsets`` [samples + 1].
+    ``offsets`` [samples + 1]. ``tokenizer`` is the digest of the model's tokenizer: where the data
+    set names one, it is the same.
     """
 
     def __init__(self, dataset: Path, model: ModelSpec, rules: BenchmarkSpec) -> None:
@@ -104,7 +105,14 @@ def _check(model: ModelSpec, prompts: PromptSet, most: int) -> None:
         raise HarnessError(
             f"{model.name} knows {known} tokens, the data set's tokenizer has "
             f"{prompts.own_vocabulary}: it is of another model",
-            OTHER_MODEL,
+            OTHER_TOKENIZER,
+        )
+    own = str(model.options.get(TOKENIZER) or "")
+    if own and prompts.tokenizer and own != prompts.tokenizer:
+        raise HarnessError(
+            f"the data set was made with another tokenizer ({prompts.tokenizer[:12]}) than that of "
+            f"{model.name} ({own[:12]}): their tokens, merges or special tokens differ",
+            OTHER_TOKENIZER,
         )
     longest, context = int(prompts.lengths.max()), _option(model, "context")
     if longest + most > context:

@@ -11,6 +11,7 @@ from mlperf.catalog import MINIMUM_DURATION_MS, OFFLINE, BenchmarkSpec, rounds
 
 from ..errors import HarnessError
 from ..jobs import Probe
+from ..records import read_json
 from ..settings import PERFORMANCE, SessionSettings
 
 AUDIT = "audit.config"
@@ -49,7 +50,19 @@ def check(
     notes = [str(obstacle) for obstacle in counts] if settings.style == "valid" else []
     if settings.overrides.seed is not None:
         notes.append(f"the seeds are those of a work unit, not of round {settings.round}")
-    return (*notes, *missing)
+    return (*notes, *missing, *tokenizer_notes(settings))
+
+
+def tokenizer_notes(settings: SessionSettings) -> Iterator[str]:
+    """Say which side names no tokenizer; where both do, the benchmark has compared them."""
+    facts = read_json(Path(settings.dataset) / "dataset.json")
+    sides = {"data set": facts, "model": settings.model.options}
+    silent = [name for name, side in sides.items() if not side.get("tokenizer")]
+    if len(silent) == 1:
+        yield (
+            f"the {silent[0]} does not say which tokenizer it has: whether it fits was only seen "
+            "by the number of tokens"
+        )
 
 
 def _round(settings: SessionSettings, probe: Probe) -> Iterator[Obstacle]:

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo import files, program
+from modelzoo import files, program, tokenizer_files
 from modelzoo.byte_pairs import piece_of
 from modelzoo.datasets.cnndm import articles, news
 from modelzoo.program import ProgramError
@@ -55,11 +55,15 @@ PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Tokens of the prompts, their references, and the bytes of the tokens as Latin-1."""
+    """Tokens of the prompts, their references, and the bytes of the tokens as Latin-1.
+
+    ``tokenizer`` is the digest of what made or spells them, empty where no tokenizer did.
+    """
 
     tokens: list[list[int]]
     references: list[str]
     pieces: list[str]
+    tokenizer: str = ""
 
 
 def tiny_tokens(text: str) -> list[int]:
@@ -103,6 +107,8 @@ def coder_of(path: Path) -> Any:
     """
     from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
 
+    if not path.is_dir():
+        tokenizer_files.read_document(path)
     try:
         if not path.is_dir():
             return Tokenizer.from_file(str(path))
@@ -159,10 +165,19 @@ def full(entries: list[dict[str, str]], tokenizer: Path) -> Prompts:
 
 
 def write(prompts: Prompts, entries: Sequence[dict[str, str]], name: str, out: Path) -> None:
-    """Write everything but dataset.json; ``name`` is that of the file of the articles."""
+    """Write everything but dataset.json; ``name`` is that of the file of the articles.
+
+    Raises ProgramError for prompts of tokens that their tokenizer does not have.
+    """
     lengths = [len(tokens) for tokens in prompts.tokens]
-    flat = np.concatenate([np.asarray(tokens, dtype=np.int32) for tokens in prompts.tokens])
-    np.save(out / "prompts.npy", flat)
+    flat = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in prompts.tokens])
+    known = len(prompts.pieces)
+    if flat.size and not 0 <= flat.min() <= flat.max() < known:
+        raise ProgramError(
+            f"the prompts have tokens from {flat.min()} to {flat.max()}, the tokenizer has "
+            f"{known}: it is that of another model; give --tokenizer=FILE of the right one"
+        )
+    np.save(out / "prompts.npy", flat.astype(np.int32))
     np.save(out / "offsets.npy", np.cumsum([0, *lengths]).astype(np.int64))
     for file, value in (
         ("references.json", prompts.references),
@@ -180,6 +195,7 @@ def facts(name: str, prompts: Prompts, repeated: bool, out: Path) -> dict[str, A
         **({"qsl_count": QSL_COUNT} if repeated else {}),
         "largest_prompt": max(len(tokens) for tokens in prompts.tokens),
         "vocabulary": len(prompts.pieces),
+        **({"tokenizer": prompts.tokenizer} if prompts.tokenizer else {}),
         "files": files.facts_of_files(out, FILES),
         "made_with": {"numpy": np.__version__},
     }

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from modelzoo import byte_pairs, files, program
+from modelzoo import byte_pairs, files, program, tokenizer_files
 from modelzoo.byte_pairs import BEGIN, END, SPECIAL, BytePairTokenizer
 from modelzoo.datasets.cnndm import docstrings, make_dataset, news
 from modelzoo.datasets.cnndm.make_dataset import Prompts
@@ -71,6 +71,7 @@ def tiny(count: int) -> tuple[Prompts, list[dict[str, Any]]]:
         tokens=[prompt_tokens(story) for story in stories],
         references=[story.summary for story in stories],
         pieces=[byte_pairs.piece_of(name) for name in tiny_tokenizer().names],
+        tokenizer=tokenizer_files.digest(tiny_tokenizer().document()),
     )
     entries = [
         {
@@ -109,6 +110,7 @@ def small(tokenizer: Path) -> tuple[Prompts, list[dict[str, Any]]]:
         tokens=[coder.encode(CHAT.format(text=text)).ids for text in texts],
         references=[function.summary for function in known],
         pieces=pieces_of(coder),
+        tokenizer=tokenizer_files.digest_of(tokenizer),
     )
     entries = [
         {"instruction": "", "input": text, "tok_input": tokens, "output": function.summary}
@@ -129,6 +131,7 @@ def full(entries: Sequence[dict[str, Any]], tokenizer: Path) -> Prompts:
         tokens=[list(entry["tok_input"]) for entry in entries],
         references=[str(entry["output"]) for entry in entries],
         pieces=pieces_of(make_dataset.coder_of(tokenizer)),
+        tokenizer=tokenizer_files.digest_of(tokenizer),
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelzoo import program
+from modelzoo import program, tokenizer_files
 from modelzoo.byte_pairs import sentence_piece_of
 from modelzoo.datasets.cnndm import make_dataset, make_llama3
 from modelzoo.datasets.cnndm.make_dataset import Prompts
@@ -51,6 +51,7 @@ def full(table: Mapping[str, Sequence[Any]], tokenizer: Path) -> Prompts:
         tokens=[[int(token) for token in tokens] for tokens in table["tok_input"]],
         references=[str(text) for text in table["output"]],
         pieces=[sentence_piece_of(names.get(n, "")) for n in range(max(names) + 1)],
+        tokenizer=tokenizer_files.digest_of(tokenizer),
     )
 
 
