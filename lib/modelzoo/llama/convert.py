@@ -73,9 +73,10 @@ def convert(
         gguf_file.write(weights, size, tokens, out / folder.GGUF, model.benchmark)
         file, described = folder.GGUF, models.MODEL_FACTS
     else:
-        for path in sorted(checkpoint.iterdir()):
-            (out / path.name).symlink_to(path)
         file, described = CONFIG, folder.FACTS[folder.SAFETENSORS]
+        # Facts of a checkpoint that was made here would be written through their link.
+        for path in sorted(set(checkpoint.iterdir()) - {checkpoint / described}):
+            (out / path.name).symlink_to(path)
     other: dict[str, Any] = {} if size == model.size else dict(models.OTHER_SIZE)
     if tokenizer := tokenizer_files.digest_of(checkpoint):
         other["tokenizer"] = tokenizer

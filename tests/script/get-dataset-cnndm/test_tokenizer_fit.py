@@ -189,7 +189,9 @@ def test_a_checkpoint_states_its_tokenizer_and_one_without_none(
         out = tmp_path / name
         out.mkdir()
         convert.convert(LLAMA3_8B, checkpoint, out, "pytorch", other_size=True)
-        options.append(json.loads((out / "model-pytorch.json").read_text())["options"])
+        facts = (out / "model-pytorch.json").read_text()
+        options.append(json.loads(facts)["options"])
+        assert (checkpoint / "model-pytorch.json").read_text() != facts
         (checkpoint / "tokenizer.json").unlink(missing_ok=True)
     assert options[0]["tokenizer"] == tokenizer_files.digest(document())
     assert "tokenizer" not in options[1]
