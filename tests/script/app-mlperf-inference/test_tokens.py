@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -302,6 +303,8 @@ def test_table_and_page_show_the_tokens(session: Results) -> None:
     folder = Path(session.folder)
     text = (folder / "summary.txt").read_text()
     assert "TTFT p50" in text
+    assert not re.search(r"^Offline .* - +- +-", text, re.MULTILINE), "a row without a figure"
+    assert re.search(r"^Offline: \S+ samples/s$", text, re.MULTILINE), text
     assert "119 of 120 answers equal those of the reference implementation" in text
     lines = [line for line in text.splitlines() if not line.startswith("report:")]
     assert max(map(len, lines)) <= 80

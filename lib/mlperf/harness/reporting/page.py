@@ -57,7 +57,7 @@ class PageSection:
     search: Sequence[tuple[str, ...]]
     earlier: Sequence[tuple[str, ...]]
     tokens: Sequence[tuple[str, ...]]
-    agreement: str
+    token_remarks: Sequence[str]
     computed_by: Sequence[tuple[str, str]]
     gpus: Sequence[tuple[str, str]]
 
@@ -99,7 +99,7 @@ def _part(
         search=list(summary.tries(result.find)) if result.find else [],
         earlier=list(_compared(results, run, entries, precision)) if run else [],
         tokens=tokens.rows([result]),
-        agreement=tokens.agreement(result.accuracy_run) if result.accuracy_run else "",
+        token_remarks=tokens.remarks(result),
         computed_by=list(_computed_by(results, run)) if run else [],
         gpus=list(_gpus(run)) if run else [],
     )

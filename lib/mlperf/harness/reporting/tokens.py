@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from common.text import aligned
 
 from ..wording import figures
-from .results import AccuracyResult, ScenarioResult
+from .results import ScenarioResult
 
 HEADING = ("ms of tokens", "samples/s", "TTFT p50", "p99", "limit", "TPOT p50", "p99", "limit")
 
@@ -19,7 +19,7 @@ def rows(results: Iterable[ScenarioResult]) -> list[tuple[str, ...]]:
 
 def _cells(result: ScenarioResult) -> tuple[str, ...]:
     run = result.performance_run
-    if run is None or (tokens := run.tokens) is None:
+    if run is None or (tokens := run.tokens) is None or not (tokens.ttft_ms or tokens.tpot_ms):
         return ()
     return (
         result.scenario,
@@ -36,21 +36,22 @@ def _figure(value: float | None) -> str:
 
 
 def table(results: Iterable[ScenarioResult]) -> list[str]:
-    """Return the lines of the table, and of the agreement with the reference implementation."""
+    """Return the lines of the table, and those of ``remarks``."""
     shown = list(results)
     lines = aligned([HEADING, *cells], ruled=True) if (cells := rows(shown)) else []
-    return [*lines, *_agreements(shown)]
+    return [*lines, *(f"{r.scenario}: {text}" for r in shown for text in remarks(r))]
 
 
-def _agreements(results: Iterable[ScenarioResult]) -> Iterator[str]:
-    for result in results:
-        if result.accuracy_run is not None and (text := agreement(result.accuracy_run)):
-            yield f"{result.scenario}: {text}"
+def remarks(result: ScenarioResult) -> list[str]:
+    """Return the rate of a run without latencies, and the agreement with the reference.
 
-
-def agreement(figure: AccuracyResult) -> str:
-    """Return how many answers are those of the reference implementation; empty if not known."""
-    if figure.oracle is None:
-        return ""
-    equal, count = figure.oracle
-    return f"{equal} of {count} answers equal those of the reference implementation"
+    LoadGen has no latencies of tokens in Offline.
+    """
+    run, accuracy = result.performance_run, result.accuracy_run
+    tokens = run.tokens if run else None
+    rate = tokens.samples_per_s if tokens and not _cells(result) else None
+    texts = [] if rate is None else [f"{figures(rate)} samples/s"]
+    if accuracy is not None and accuracy.oracle is not None:
+        equal, count = accuracy.oracle
+        texts.append(f"{equal} of {count} answers equal those of the reference implementation")
+    return texts
