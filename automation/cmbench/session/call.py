@@ -12,7 +12,6 @@ from cmbench.index.scripts import ScriptRow
 from cmbench.index.select import candidates, parse_tags, refuse_ambiguity
 from cmbench.lib.yes_no import is_no, is_yes
 from cmbench.session import request as requests_in
-from cmbench.session.typing_slips import refuse_slips
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable, replace
 from common.problems import Hint
@@ -63,9 +62,12 @@ class Call:
 
     def query(self) -> tuple[Tags, str]:
         """Return the tags, and the name of a script or of a cache entry; raises ``bad-value``."""
-        words = [self._arguments.get("artifact"), *(self._arguments.get("artifacts") or ())]
-        tags = self._arguments.get("tags") or ""
-        refuse_slips(list(map(str, tags if isinstance(tags, list) else [tags])), words)
+        if words := self.names:
+            # Most commands have flags alone.
+            from cmbench.session.typing_slips import refuse_slips
+
+            tags = self._arguments.get("tags") or ""
+            refuse_slips(list(map(str, tags if isinstance(tags, list) else [tags])), words)
         return requests_in.tags_of(self._arguments)
 
     def _meant(self) -> tuple[Tags, str]:

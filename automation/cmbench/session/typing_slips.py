@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from cmbench.errors import Error
 
@@ -12,17 +11,16 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 _QUOTES = re.compile("[\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019]")
 
 
-def refuse_slips(tags: Sequence[str], words: Iterable[Any]) -> None:
+def refuse_slips(tags: Sequence[str], words: Sequence[str]) -> None:
     """Raise ``bad-value`` for a word that is no name or tags, but half of what was meant.
 
     ``tags`` are the values of ``--tags``, ``words`` what stands without a flag.
     """
-    named = [str(word) for word in words if word]
-    line = " ".join(named)
+    line = " ".join(words)
     if _QUOTES.search(line):
         hint = f'write the straight quotes of the keyboard: "{_QUOTES.sub("", line)}"'
         raise Error("bad-value", f"{line} has quotes that a shell does not know", hint=hint)
-    for word in named:
+    for word in words:
         _refuse_word(word)
         _refuse_flags(word)
         if word and " " not in word and any(text.endswith(",") for text in tags):
