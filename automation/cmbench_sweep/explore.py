@@ -23,6 +23,8 @@ from cmbench.cli.reply import Command, Reply
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib.text_files import counted
 from cmbench_sweep.expressions import ExpressionError, evaluate
+from cmbench_sweep.kept_secrets import refuse_secret_words, refuse_secrets
+from cmbench_sweep.points import flat_flags
 from cmbench_sweep.store import write
 
 RESULT, INPUT = "cm-result.json", "cm-input.json"
@@ -45,6 +47,8 @@ def explore(command: Command) -> Reply:
 
     Raises ``needs-input``, ``bad-value``, ``points-failed``.
     """
+    refuse_secret_words(command.rest)
+    refuse_secrets(flat_flags(command.flags), {})
     grid = exploration(command.rest, command.flags)
     return _explored(command, grid, _entry(command), command.flags, command.rest)
 

@@ -14,6 +14,7 @@ from cmbench.errors import Error
 from cmbench.lib.text_files import counted
 from cmbench_results.values import digest
 from cmbench_sweep.expressions import ExpressionError, evaluate
+from cmbench_sweep.kept_secrets import refuse_secrets
 from cmbench_sweep.reading import MOST_PLACES, MOST_POINTS
 from cmbench_sweep.values import Sweep, SweepPoint
 
@@ -24,7 +25,8 @@ _TOLD = 12
 def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
     """Return the points of a sweep in the order of its axes, the last one changing fastest.
 
-    Raises ``bad-sweep`` with every value that the script refuses, ``script-not-found`` and others.
+    Raises ``bad-sweep`` with every value that the script refuses, ``bad-value`` for a secret,
+    ``script-not-found`` and others.
     """
     points = []
     refused: dict[str, str] = {}
@@ -49,6 +51,10 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
             context=list(refused)[:_TOLD],
             hint="see its inputs: `cm run script --tags=TAGS --help`",
         )
+    if request:
+        axes = [(name, value) for name, values in sweep.axes.items() for value in values]
+        keys = {name: spec.env for name, spec in request.script.inputs.items()}
+        refuse_secrets([*flat_flags(sweep.request), *axes], keys)
     return _distinct(points)
 
 

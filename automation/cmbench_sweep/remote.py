@@ -19,13 +19,11 @@ from cmbench.cli.reply import Command, Reply
 from cmbench.cli.results import warn
 from cmbench.errors import Error, did_you_mean
 from cmbench.lib import ssh
-from cmbench.lib.secrecy import mask_word
 from cmbench.render.plans import plan_text
 from cmbench_sweep import driver, render
 from cmbench_sweep.execution_flags import ELSEWHERE
 from cmbench_sweep.hosts import LabeledHost, SshSite
 from cmbench_sweep.opening import open_at, sayer_of, screen_of
-from cmbench_sweep.points import flat_flags
 from cmbench_sweep.site_files import with_site
 from cmbench_sweep.ssh_jobs import SshHost
 from cmbench_sweep.values import FAILED, MEASURED, PointOutcome, Sweep
@@ -110,21 +108,11 @@ def _at_site(command: Command) -> tuple[driver.ExecutionSite, driver.OpenSweep]:
     site = {"site": typed.pop("site")}
     names = [name for name in typed if name in (*ELSEWHERE, "on", "executor")]
     own = {name: typed.pop(name) for name in names if not _is_input(command, name)}
-    _refuse_secrets(typed)
     request, sweep = command.request(), _sweep(command)
     _, system = with_site(command.workspace, site)
     if system and system.scheduler != "ssh":
         sweep = replace(sweep, request=_with_paths(sweep.request, request))
     return open_at(command.workspace, sweep, {**own, **site})
-
-
-def _refuse_secrets(flags: Mapping[str, Any]) -> None:
-    """Raise ``bad-value`` for a secret, which the files of a job would keep."""
-    for name, value in flat_flags(flags):
-        word = f"--{name}={value}"
-        if mask_word(word) != word:
-            hint = "export it as a variable before the command, or in `setup` of the site"
-            raise Error("bad-value", f"--{name} is a secret, which a job would keep", hint=hint)
 
 
 def _is_input(command: Command, name: str) -> bool:

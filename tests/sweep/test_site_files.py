@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cmbench.errors import Error
 from cmbench_sweep.execution_flags import execution_site
 from cmbench_sweep.hosts import SshSite, before_worker
 from cmbench_sweep.job_containers import JobContainer
+from cmbench_sweep.kept_secrets import refuse_secrets
 from cmbench_sweep.site_files import KEYS, OF_SITE, read_site
 from common.python_path import VARIABLE
 from support import ROOT, Finished, Home
@@ -224,11 +226,38 @@ def test_a_run_at_a_site_of_this_machine_has_its_environment(
     assert record["status"] == "done"
 
 
-def test_a_secret_is_not_written_for_a_job(slurm_site: Path, cm: Callable[..., Finished]) -> None:
-    done = cm("run", "script", "--tags=detect,os", "--site=lab", "--env.CM_HUB_TOKEN=S3cret")
-    assert "--env.CM_HUB_TOKEN is a secret" in done.stderr
-    kept = [p for p in slurm_site.parent.rglob("*") if p.is_file() and b"S3cret" in p.read_bytes()]
-    assert kept == []
+def test_a_secret_is_not_kept_in_a_file(
+    slurm_site: Path, cm: Callable[..., Finished], world: Path
+) -> None:
+    given = "request: {tags: 'detect,os', env: {CM_HUB_TOKEN: S3cret}}\naxes: {env.CM_A: [1]}\n"
+    (world / "secret.yaml").write_text(given)
+    lines = {
+        "run script --tags=detect,os --site=lab --env.CM_HUB_TOKEN=S3cret": "--env.CM_HUB_TOKEN",
+        "remote-run script --tags=detect,os --env.CM_X=a://b:S3cret@c": "--env.CM_X",
+        "run experiment --sweep=secret.yaml": "--env.CM_HUB_TOKEN",
+        "run experiment --tags=mine -- true --hub_token S3cret": "--hub_token",
+    }
+    for words, name in lines.items():
+        done = cm(*words.split())
+        assert done.status == 4, done.stderr
+        assert f"{name} is a secret" in done.stderr
+    files = [path for path in world.rglob("*") if path.is_file() and path.parent != world]
+    assert [path for path in files if b"S3cret" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ({"hf_token": "S3cret"}, True),
+        ({"access": "S3cret"}, True),
+        ({"env.CM_URL": "https://host/x?key=S3cret"}, True),
+        ({"tokens": 128}, False),
+        ({"use_auth": "yes", "ssh_key": "/etc/passwd", "hf_token": ""}, False),
+    ],
+)
+def test_what_counts_as_a_secret_of_a_request(values: Mapping[str, Any], refused: bool) -> None:
+    with pytest.raises(Error) if refused else nullcontext():
+        refuse_secrets(values.items(), {"access": "CM_ACCESS_TOKEN"})
 
 
 def test_a_command_line_is_not_measured_at_a_site(
