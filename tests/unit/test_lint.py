@@ -189,6 +189,17 @@ EXAMPLES: Mapping[str, list[tuple[Example, Example]]] = {
             Example({"variations": {"a": {"group": "g"}}, "variation_groups_order": ["g"]}),
         ),
     ],
+    "CMB306": [
+        (Example(dep("get,y", clean_env_keys=["A"])), Example(dep("get,y", force_env_keys=["A"]))),
+        (Example(dep("get,y", depth=3)), Example(dep("get,y", name="one", path="/x"))),
+        (Example(dep("get,<<<CM_X>>>", enable_if_evn={})), Example(dep("get,<<<CM_X>>>", depth=3))),
+        (Example(dep("get,y", ad={"z": {"evn": {}}})), Example(dep("get,y", ad={"z": {"d": 1}}))),
+        (Example({"adr": {"z": {"tag": "_a"}}}), Example({"adr": {"z": {"tags": "_a"}}})),
+        (
+            Example({"variations": {"v": dep("get,y", new_env_keys=["A"])}}),
+            Example({"variations": {"v": dep("get,y", version="1.0")}}),
+        ),
+    ],
     "CMB401": [
         (shell("#!/bin/bash\necho\n"), shell("#!/bin/bash\nset -euo pipefail\necho\n")),
         (shell("set -x\necho\n"), shell("#!/bin/bash -e\necho\n")),

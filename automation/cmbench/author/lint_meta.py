@@ -8,7 +8,7 @@ from typing import Any
 
 from cmbench.author.lint import LintedScript, LintFinding, check
 from cmbench.errors import did_you_mean
-from cmbench.format.meta import INPUT_TYPES, is_true
+from cmbench.format.meta import DEPENDENCY_KEYS, INPUT_TYPES, SCRIPT_KEYS, is_true
 from cmbench.format.meta import check as check_meta
 from cmbench.format.model import Tags
 from cmbench.format.schema import KEY_ORDER
@@ -367,6 +367,52 @@ def _named_by(variation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "alias", str(variation["alias"])
     for group, value in mapping(variation.get("default_variations")).items():
         yield f"default_variations.{group}", str(value)
+
+
+@check("CMB306", "a key of a dependency is known, or an input of its script", house=True)
+def dependency_keys(subject: LintedScript) -> Iterator[LintFinding]:
+    """Any other key becomes an input that the script does not have: it has no effect."""
+    for where, entry in subject.dependencies():
+        tags = _fixed_tags(entry)
+        fitting = _fitting(subject, tags) if tags else []
+        inputs = {name for row in fitting for name in _input_names(subject, row)}
+        yield from _without_effect(where, entry, inputs, bool(fitting))
+        yield from _updates_without_effect(f"{where}.", entry)
+    for where, block in subject.blocks():
+        yield from _updates_without_effect(where, block)
+
+
+def _updates_without_effect(where: str, block: Mapping[str, Any]) -> Iterator[LintFinding]:
+    """Yield the keys of updates by name; which script they reach, only a run knows."""
+    for group in ("ad", "add_deps", "adr", "add_deps_recursive"):
+        for name, entry in mapping(block.get(group)).items():
+            yield from _without_effect(f"{where}{group}.{name}", mapping(entry), set(), False)
+
+
+def _without_effect(
+    where: str, entry: Mapping[str, Any], inputs: Collection[str], decided: bool
+) -> Iterator[LintFinding]:
+    """Yield the keys that are neither known nor ``inputs``.
+
+    Where it is not ``decided`` which script is meant, those that look like keys of the format.
+    """
+    known = {*DEPENDENCY_KEYS, *REQUEST_KEYS, *inputs}
+    for key in map(str, entry):
+        hint = did_you_mean(key, known if decided else DEPENDENCY_KEYS)
+        if key not in known and (decided or hint or key in SCRIPT_KEYS):
+            text = f"{key} is neither a key of a dependency nor an input of its script"
+            yield LintFinding(f"{text}, {hint}" if hint else text, f"{where}.{key}")
+
+
+def _input_names(subject: LintedScript, row: ScriptRow) -> Iterator[str]:
+    script = subject.index.script(row.path)
+    yield from script.inputs
+    for _, block in LintedScript(row.path, subject.index).blocks():
+        yield from mapping(block.get("input_mapping"))
+
+
+REQUEST_KEYS = ("name", "path")
+"""Parts of a request of their own that a dependency may have."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
