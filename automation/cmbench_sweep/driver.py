@@ -388,6 +388,11 @@ class ProgressReporter:
         if state.reason or state.exit_code not in (0, INTERRUPTED):
             for text in self.other[-4:]:
                 self._say(f"  {text}")
+            if not state.reason and not self._ended:
+                self.advice = (
+                    "its job ended before a point did: see what its modules and setup lines do,"
+                    " then repeat the command"
+                )
 
     def check(self, state: api.JobState) -> None:
         """Raise what has ended a worker before its time."""

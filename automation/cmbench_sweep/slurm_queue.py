@@ -135,8 +135,7 @@ def _refuse_after(
         return
     full = "its queue is full, or its controller busy: squeue shows the queue. Repeat it later"
     refused = (
-        "what is submitted: `cm plan experiment --sweep=FILE` with the same flags; sinfo shows"
-        " the nodes"
+        "what is submitted: the same command with `plan` in place of `run`; sinfo shows the nodes"
     )
     raise Error(
         "slurm-failed",

@@ -114,6 +114,14 @@ def test_progress_counts_the_points_that_were_left(opened: OpenSweep) -> None:
     assert [line.split("  size")[0].strip() for line in said] == ["1 of 2", "2 of 2"]
 
 
+def test_a_job_that_ends_before_its_points_says_where_to_look(opened: OpenSweep) -> None:
+    reporter = ProgressReporter(opened, POINTS, lambda line: None)
+    reporter.note(api.JobState("ended", exit_code=0))
+    assert reporter.advice == ""
+    reporter.note(api.JobState("ended", exit_code=7))
+    assert "modules and setup lines" in reporter.advice
+
+
 def full(free: int) -> Callable[[str], object]:
     return lambda folder: SimpleNamespace(free=free)
 
