@@ -215,9 +215,9 @@ def _measured(command: Command, site: driver.ExecutionSite, opened: driver.OpenS
 
 def _reply(command: Command, outcome: PointOutcome, folder: Path) -> Reply:
     """Show what a run has printed, and return how it went; raise why it has failed."""
-    output = folder / "output.txt"
+    output = folder / _OUTPUT
     text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-    command.say("\n".join(filter(None, [text.rstrip(), *_given_back(outcome)])))
+    command.say("\n".join(filter(None, [text.rstrip(), *_given_back(outcome), *fetched(folder)])))
     if outcome.status == FAILED:
         raise Error(
             outcome.code or "points-failed",
@@ -225,8 +225,23 @@ def _reply(command: Command, outcome: PointOutcome, folder: Path) -> Reply:
             context=[f"record: {outcome.record}"],
         )
     run = outcome.runs[0]
-    data = {"host": run.host, "seconds": run.seconds, "record": run.record, "output": text}
+    data = {
+        "host": run.host,
+        "seconds": run.seconds,
+        "record": run.record,
+        "output": text,
+        "folder": str(folder),
+    }
     return Reply(data, f"ran on {run.host} in {run.seconds:.1f} s; record: {run.record}", data)
+
+
+def fetched(folder: Path) -> list[str]:
+    """Return a line about the files that a run has left in its folder; none for its output."""
+    left = any(path.name != _OUTPUT for path in folder.iterdir()) if folder.is_dir() else False
+    return [f"files of the run: {folder}"] if left else []
+
+
+_OUTPUT = "output.txt"
 
 
 def _given_back(outcome: PointOutcome) -> list[str]:

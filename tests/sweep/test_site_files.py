@@ -18,6 +18,7 @@ from cmbench_sweep.execution_flags import execution_site
 from cmbench_sweep.hosts import SshSite, before_worker
 from cmbench_sweep.job_containers import JobContainer
 from cmbench_sweep.kept_secrets import refuse_secrets
+from cmbench_sweep.remote import fetched
 from cmbench_sweep.site_files import KEYS, OF_SITE, read_site
 from common.python_path import VARIABLE
 from support import ROOT, Finished, Home
@@ -258,6 +259,13 @@ def test_a_secret_is_not_kept_in_a_file(
 def test_what_counts_as_a_secret_of_a_request(values: Mapping[str, Any], refused: bool) -> None:
     with pytest.raises(Error) if refused else nullcontext():
         refuse_secrets(values.items(), {"access": "CM_ACCESS_TOKEN"})
+
+
+def test_files_that_a_run_has_left_are_named(tmp_path: Path) -> None:
+    (tmp_path / "output.txt").touch()
+    assert fetched(tmp_path) == fetched(tmp_path / "none") == []
+    (tmp_path / "out").mkdir()
+    assert fetched(tmp_path) == [f"files of the run: {tmp_path}"]
 
 
 def test_a_command_line_is_not_measured_at_a_site(
