@@ -57,6 +57,8 @@ class Box(MadeUp):
         return self.programs.get(name) or (0, self._smi(list(words)))
 
     def _smi(self, words: list[str]) -> str:
+        if not words:
+            return ""
         if words[0].startswith("--query-compute-apps"):
             return self.computing
         if words[0] == "-L":

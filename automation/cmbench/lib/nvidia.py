@@ -123,11 +123,16 @@ TROUBLES = (
 
 @dataclass(frozen=True, slots=True)
 class Mig:
-    """A MIG instance: its profile (``1g.5gb``), its number on its GPU, its UUID."""
+    """A MIG instance: its profile (``1g.5gb``), its number on its GPU, its UUID.
+
+    ``ids`` has the numbers of its GPU instance and its compute instance, ``7/0``; empty where the
+    driver was not asked for them.
+    """
 
     profile: str
     number: int
     uuid: str
+    ids: str = ""
 
     @property
     def memory(self) -> int:
@@ -279,11 +284,22 @@ def find_gpu(word: str, gpus: Iterable[NvidiaGpu]) -> NvidiaGpu | None:
             return gpu
         parts = [each for each in gpu.mig if f"{gpu.index}:{each.number}" == word]
         parts += [each for each in gpu.mig if each.uuid == word]
-        # Drivers before 470 name a part by the GPU's UUID and its two numbers.
-        parts += gpu.mig[:1] if f"MIG-{gpu.uuid}/" in word else ()
+        parts += _by_old_name(word, gpu)
         if parts:
             return replace(gpu, mig=tuple(parts[:1]))
     return None
+
+
+def _by_old_name(word: str, gpu: NvidiaGpu) -> list[Mig]:
+    """Return the parts that ``MIG-GPU-UUID/7/0`` may name, as drivers before 470 have it.
+
+    It has the numbers of the GPU instance and of the compute instance. A part whose numbers are
+    not known may be any.
+    """
+    own, numbers = f"MIG-{gpu.uuid}/", word.removeprefix(f"MIG-{gpu.uuid}/")
+    if numbers == word:
+        return []
+    return [p for p in gpu.mig if p.ids in ("", numbers) and not p.uuid.startswith(own)]
 
 
 def visible(gpus: Sequence[NvidiaGpu], value: str | None) -> tuple[NvidiaGpu, ...]:
@@ -414,7 +430,7 @@ def _ask_tool(tool: str, ask: Ask) -> Driver:
         return _troubled(answer, TOOL)
     mig: dict[str, tuple[Mig, ...]] = {}
     if any(row.get("mig.mode.current") == "Enabled" for row in rows):
-        mig = mig_instances(ask([tool, "-L"]).stdout)
+        mig = mig_instances(ask([tool, "-L"]).stdout, ask([tool]).stdout)
     header = ask([tool, "-q", "-d", "COMPUTE"])
     # Since driver 610 it is called "CUDA UMD Version", that of the libraries of the user.
     cuda = re.search(r"^CUDA (?:UMD )?Version\s*:\s*([\d.]+)", header.stdout, re.MULTILINE)
@@ -463,18 +479,24 @@ def _gpu(number: int, row: Mapping[str, str], mig: Mapping[str, tuple[Mig, ...]]
     return NvidiaGpu(place, uuid, row.get("pci.bus_id", ""), kind, mig.get(uuid, ()))
 
 
-def mig_instances(text: str) -> dict[str, tuple[Mig, ...]]:
-    """The instances of every GPU, by its UUID, out of what ``nvidia-smi -L`` prints."""
+def mig_instances(text: str, table: str = "") -> dict[str, tuple[Mig, ...]]:
+    """The instances of every GPU, by its UUID, out of what ``nvidia-smi -L`` prints.
+
+    The numbers of their GPU and compute instances are in the ``table`` of ``nvidia-smi`` alone.
+    """
+    rows = re.findall(r"^\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|", table, re.MULTILINE)
+    ids = {(gpu, part): f"{instance}/{compute}" for gpu, instance, compute, part in rows}
     instances: dict[str, tuple[Mig, ...]] = {}
-    gpu = ""
+    gpu = index = ""
     for line in text.splitlines():
-        card = re.match(r"GPU \d+: .*\(UUID: (\S+)\)", line)
+        card = re.match(r"GPU (\d+): .*\(UUID: (\S+)\)", line)
         part = re.match(r"\s*MIG (\S+)\s+Device\s+(\d+): \(UUID: (\S+)\)", line)
         if card:
-            gpu = card[1]
+            index, gpu = card[1], card[2]
             instances[gpu] = ()
         elif part and gpu:
-            instances[gpu] += (Mig(part[1], int(part[2]), part[3]),)
+            numbers = ids.get((index, part[2]), "")
+            instances[gpu] += (Mig(part[1], int(part[2]), part[3], numbers),)
     return instances
 
 

@@ -114,8 +114,8 @@ def gpu(nvml: NvmlLibrary, number: int) -> dict[str, Any]:
     }
 
 
-def instances(nvml: NvmlLibrary, device: Any) -> Iterator[tuple[str, int, str]]:
-    """Return profile, number and UUID of all MIG instances."""
+def instances(nvml: NvmlLibrary, device: Any) -> Iterator[tuple[str, int, str, str]]:
+    """Return profile, number, UUID, and GPU/compute instance of all MIG instances."""
     count = known(nvml.number, "DeviceGetMaxMigDeviceCount", device)
     for number in range(int(count) if count.isdigit() else 0):
         part = ctypes.c_void_p()
@@ -126,7 +126,10 @@ def instances(nvml: NvmlLibrary, device: Any) -> Iterator[tuple[str, int, str]]:
             continue  # no instance in this place
         name = nvml.text("DeviceGetName", part)
         profile = re.search(r"\bMIG (\S+)", name)
-        yield profile[1] if profile else name, number, nvml.text("DeviceGetUUID", part)
+        kinds = ("DeviceGetGpuInstanceId", "DeviceGetComputeInstanceId")
+        ids = "/".join(known(nvml.number, kind, part) for kind in kinds)
+        uuid = nvml.text("DeviceGetUUID", part)
+        yield profile[1] if profile else name, number, uuid, "" if "N/A" in ids else ids
 
 
 def describe_driver() -> dict[str, Any]:

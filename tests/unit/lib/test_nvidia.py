@@ -77,10 +77,13 @@ class Tool:
 
     def __init__(self, table: str, *, lists: str = "", cuda: str = "", unknown: str = "") -> None:
         self.table, self.lists, self.cuda, self.unknown = table, lists, cuda, unknown
+        self.shows = ""
         self.asked: list[str] = []
 
     def __call__(self, words: Sequence[str]) -> ProbeResult:
         self.asked.append(" ".join(words))
+        if len(words) == 1:
+            return said(self.shows)
         if self.unknown and self.unknown in words[1]:
             return said(f'Field "{self.unknown}" is not a valid field to query.\n', 2)
         header = f"Driver Version                            : 1\nCUDA Version   : {self.cuda}\n"
@@ -104,13 +107,25 @@ def test_the_tool_shows_each_gpu_and_its_mig_instances(tmp_path: Path) -> None:
         "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
     )
     tool = Tool(HEAD + H100.format(0, "Enabled") + H100.format(1, "Disabled"), lists=lists)
+    # A table as in NVIDIA's guide to MIG, which alone shows the numbers of instances.
+    tool.shows = (
+        "|   0  NVIDIA H100 80GB HBM3    On  | 00000000:36:00.0 Off |                   On |\n"
+        "| GPU  GI  CI  MIG |         Memory-Usage |        Vol|         Shared        |\n"
+        "|  0    9   0   0  |     11MiB / 20096MiB | 42      0 |  3   0    2    0    0 |\n"
+        "|                  |      0MiB / 32767MiB |           |                       |\n"
+        "|  1   11   2   1  |     11MiB / 20096MiB | 42      0 |  3   0    2    0    0 |\n"
+        "|  0   10   1   1  |     11MiB / 20096MiB | 42      0 |  3   0    2    0    0 |\n"
+        "|    0   11    0      17342      C   python3                            53MiB |\n"
+    )
     tool.cuda = "12.2"
     driver = nvidia.read(tmp_path, there, tool)
     assert (driver.version, driver.cuda, driver.problem) == ("535.104.05", "12.2", "")
     first, second = driver.gpus
     assert (first.index, first.uuid, first.name) == (0, "GPU-0", "NVIDIA H100 80GB HBM3")
     assert (first.memory, first.kind["compute_cap"]) == (81559, "9.0")
-    assert first.mig[1] == nvidia.Mig("1g.20gb", 1, "MIG-a45882f0-9215-5733-a0c1-49286ab31cb5")
+    uuids = [one.split(")")[0] for one in lists.split("UUID: ")[2:4]]
+    assert first.mig[0] == nvidia.Mig("1g.20gb", 0, uuids[0], "9/0")
+    assert first.mig[1] == nvidia.Mig("1g.20gb", 1, uuids[1], "10/1")
     assert second.mig == ()
 
 
@@ -230,7 +245,9 @@ def test_the_least_driver_and_the_error_that_names_it() -> None:
 
 # ---- the GPUs that a program sees
 
-PARTS = tuple(nvidia.Mig("1g.5gb", number, f"MIG-{number}a-bc") for number in range(7))
+PARTS = tuple(
+    nvidia.Mig("1g.5gb", number, f"MIG-{number}a-bc", f"{number + 7}/0") for number in range(7)
+)
 CUT = nvidia.NvidiaGpu(0, "GPU-11aa", "00:04.0", {"name": "NVIDIA A100-SXM4-40GB"}, PARTS)
 WHOLE = nvidia.NvidiaGpu(1, "GPU-22bb", "00:05.0", {"name": "Tesla T4"})
 OLD = nvidia.NvidiaGpu(2, "GPU-33cc", "00:06.0", {}, (nvidia.Mig("1g.5gb", 0, "MIG-GPU-33cc/7/0"),))
@@ -252,7 +269,17 @@ def test_a_program_sees_what_the_variable_names(told: str) -> None:
     assert [(gpu.index, len(gpu.mig)) for gpu in nvidia.visible(ALL, told)] == SEEN[told]
 
 
-@pytest.mark.parametrize("told", ["3", "-1", "GPU-9", "MIG-9", "0:9", "0,3", "", " , "])
+@pytest.mark.parametrize("told", ["9", "8", "12"])
+def test_an_old_name_of_a_part_is_that_part(told: str) -> None:
+    (gpu,) = nvidia.visible(ALL, f"MIG-GPU-11aa/{told}/0")
+    assert [part.number for part in gpu.mig] == [int(told) - 7]
+
+
+BAD = ["3", "-1", "GPU-9", "MIG-9", "0:9", "0,3", "", " , "]
+BAD += ["MIG-GPU-11aa/1/0", "MIG-GPU-11aa/9/1", "MIG-GPU-11aa/9", "MIG-GPU-33cc/8/0"]
+
+
+@pytest.mark.parametrize("told", BAD)
 def test_what_names_nothing_is_refused_where_there_are_gpus(told: str) -> None:
     with pytest.raises(Error, match=r"names no GPU here|hides every GPU") as caught:
         nvidia.visible(ALL, told)
@@ -293,6 +320,8 @@ int nvmlDeviceGetName(void *d, char *t, unsigned n) {
   if (d != &first && d != &second) strcat(t, " MIG 3g.20gb");
   return 0;
 }
+int nvmlDeviceGetGpuInstanceId(void *p, unsigned *v) { *v = p == parts ? 1 : 2; return 0; }
+int nvmlDeviceGetComputeInstanceId(void *p, unsigned *v) { *v = 0; return p == parts ? 0 : 3; }
 int nvmlDeviceGetUUID(void *d, char *t, unsigned n) {
   strcpy(t, d == &first ? "GPU-a" : d == &second ? "GPU-b" : d == parts ? "MIG-0" : "MIG-2");
   return 0;
@@ -340,10 +369,10 @@ def test_the_library_is_asked_where_there_is_no_tool(
     }
     assert first.mig == ()
     assert second.kind["ecc.mode.current"] == "[N/A]"
-    assert [(part.profile, part.number, part.uuid) for part in second.mig] == [
-        ("3g.20gb", 0, "MIG-0"),
-        ("3g.20gb", 2, "MIG-2"),
-    ]
+    assert second.mig == (
+        nvidia.Mig("3g.20gb", 0, "MIG-0", "1/0"),
+        nvidia.Mig("3g.20gb", 2, "MIG-2"),  # an older library does not know these numbers
+    )
 
 
 @pytest.mark.parametrize(("status", "name"), [(18, "mismatch"), (9, "not-loaded"), (99, "other")])
