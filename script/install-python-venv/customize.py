@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib.host.packages import install_command
 from cmbench.lib.host.system import os_facts
-from cmbench.lib.pythons import Python, describe, interpreter_of, package_folders
+from cmbench.lib.pythons import (
+    Python,
+    candidates_in,
+    describe,
+    environments_in,
+    interpreter_of,
+    package_folders,
+)
 from cmbench.lib.tools import bounds_of
 
 LAYER = "_layer.pth"
@@ -63,10 +71,30 @@ def base_python(path: str, env: dict[str, Any]) -> Python:
         raise Error(
             "not-detected",
             f"{path} cannot be the Python of this run: {problem}",
-            hint="name an interpreter, or the folder of an environment: "
-            "--python=/opt/conda/envs/gpu/bin/python3",
+            hint=other_base(path, missing=python is None),
         )
     return python
+
+
+def other_base(path: str, *, missing: bool) -> str:
+    """Return what to name instead of ``path``; an environment in or around it where there is one.
+
+    With ``missing`` there is no Python at ``path``, else one of a wrong version.
+    """
+    near = environments_in(path)[:3] if missing else []
+    for folder in list(Path(path).parents)[:2] if missing and os.path.isfile(path) else []:
+        near += [str(folder)] if candidates_in([folder / "bin"]) else []
+    if near:
+        return f"name an environment: {', or '.join(f'--python={folder}' for folder in near)}"
+    if os.path.isdir(path) and missing:
+        return (
+            f"name the folder of an environment, or leave --python out; one is made there by\n"
+            f"`python3 -m venv {shlex.quote(path)}`"
+        )
+    return (
+        "name an interpreter, or the folder of an environment: "
+        "--python=/opt/conda/envs/gpu/bin/python3"
+    )
 
 
 def layer_options(env: dict[str, Any]) -> list[str]:

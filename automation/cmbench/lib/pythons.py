@@ -209,6 +209,9 @@ class InstalledVersion:
 
 def describe(path: str | Path) -> tuple[Python | None, str]:
     """The Python at ``path``, or why it is not one."""
+    why_not = _not_a_program(Path(path))
+    if why_not:
+        return None, why_not
     result = probe([path, "-I", *_UNCHANGED, "-c", _DESCRIBE], timeout=TIMEOUT)
     facts = _answer(result)
     if not isinstance(facts, dict):
@@ -219,6 +222,14 @@ def describe(path: str | Path) -> tuple[Python | None, str]:
     # A launcher such as a pyenv shim chooses by the current directory: take what it leads to.
     usable = os.path.isabs(executable) and is_executable(Path(executable))
     return Python(path=executable if usable else str(path), **facts), ""
+
+
+def _not_a_program(path: Path) -> str:
+    """Return why the system does not start ``path``; empty where the attempt shows it."""
+    if path.is_dir():
+        return "it has no interpreter: neither python3 nor bin/python3 is in it"
+    closed = path.is_file() and not is_executable(path)
+    return "it is no program: this user may not run it" if closed else ""
 
 
 def search(folders: Iterable[Path], bounds: Bounds) -> PythonSearch:
@@ -354,6 +365,15 @@ def interpreter_of(path: str | Path) -> Path:
     place = Path(path)
     files = candidates_in([place, place / "bin"]) if place.is_dir() else []
     return files[0] if files else place
+
+
+def environments_in(folder: str | Path) -> list[str]:
+    """Return the environments that ``folder`` holds, such as the ``envs`` of conda, by name."""
+    try:
+        places = sorted(place for place in Path(folder).iterdir() if place.is_dir())
+    except OSError:
+        return []
+    return [str(place) for place in places if candidates_in([place / "bin"])]
 
 
 def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ NEWEST_GLIBC = 34
 """Of manylinux_2_N: that of RHEL 9; wheels for a newer one are not fetched for another machine."""
 OLDEST_GLIBC = 5
 _FOR = re.compile(r"cp(?P<major>3)(?P<minor>\d+)[,-](?P<system>linux)_(?P<machine>x86_64|aarch64)")
+_LACKING = re.compile(r"No matching distribution found for ([^\s;(]+)")
+_UNREACHABLE = re.compile(r"Retrying \(|NewConnectionError|NameResolutionError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,22 @@ def fetch_wheels(
 
 
 def _failed(requirements: Sequence[str], done: ProbeResult) -> Error:
+    match = _LACKING.search(done.output)
+    lack = match[1] if match else ", ".join(requirements)
+    other = "choose another interpreter or platform with --for"
+    hint = f"{other}, or other versions of these packages"
+    if _UNREACHABLE.search(done.output):
+        hint = "the package index did not answer: look at the network, or add --find_links=/folder"
+    elif match:
+        hint = (
+            f"{other}, or build one on such a machine:\n"
+            f"`python3 -m pip wheel --no-deps {shlex.quote(lack)}`\n"
+            "and add the folder that it is in: --find_links=/folder"
+        )
     return Error(
         "pip-failed",
-        f"pip could not fetch wheels of {', '.join(requirements)}",
+        f"pip could not fetch {'a wheel' if match else 'wheels'} of {lack}",
         context=done.tail(12),
-        hint="choose another interpreter with --for, or a version that it has wheels of, as "
-        "with --adr.numpy.version=2.1.0",
+        hint=hint,
         exit_code=2,
     )

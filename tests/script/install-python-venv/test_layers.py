@@ -18,6 +18,7 @@ import yaml
 from cmbench.errors import Error
 from cmbench.format.model import Script
 from cmbench.lib import pythons, wheels
+from cmbench.lib.probe import ProbeResult
 from cmbench.session.chosen_python import with_chosen_python
 from steps import Step, fake_python
 from support import ROOT
@@ -195,7 +196,7 @@ def test_a_layer_over_a_python_that_is_no_environment(tmp_path: Path) -> None:
 def test_a_base_that_is_none_is_refused_by_the_plan(tmp_path: Path) -> None:
     old = fake_python(tmp_path / "old/bin/python3", "3.8.1")
     for path, bounds, words in (
-        (tmp_path, {}, "does not run as Python 3"),
+        (tmp_path / "nowhere", {}, "does not run as Python 3"),
         (old.parent.parent, {"CM_VERSION_MIN": "3.10"}, "3.8.1"),
     ):
         step = Step("install-python-venv", tmp_path / "entry", {})
@@ -204,6 +205,44 @@ def test_a_base_that_is_none_is_refused_by_the_plan(tmp_path: Path) -> None:
         assert caught.value.code == "not-detected"
         assert words in caught.value.message
         assert "--python=" in caught.value.hint
+
+
+def test_a_folder_without_an_interpreter_is_refused_with_what_to_type(tmp_path: Path) -> None:
+    def refused(path: Path) -> Error:
+        step = Step("install-python-venv", tmp_path / "entry", {})
+        with pytest.raises(Error) as caught:
+            step.module.refuse({"env": {"CM_PYTHON_LAYER_BASE": str(path)}})
+        return caught.value
+
+    empty = tmp_path / "envs/my work"
+    empty.mkdir(parents=True)
+    assert "it has no interpreter: neither python3 nor bin/python3" in refused(empty).message
+    assert f"python3 -m venv '{empty}'" in refused(empty).hint
+    fake_python(tmp_path / "envs/gpu/bin/python3", "3.12.1")
+    assert refused(tmp_path / "envs").hint == f"name an environment: --python={tmp_path}/envs/gpu"
+    Path(tmp_path, "envs/gpu/bin/activate").touch()
+    error = refused(tmp_path / "envs/gpu/bin/activate")
+    assert "it is no program" in error.message
+    assert error.hint == f"name an environment: --python={tmp_path}/envs/gpu"
+
+
+def test_a_package_without_a_wheel_is_named_in_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = "ERROR: No matching distribution found for demo-load==6.0.17\n"
+    down = "WARNING: Retrying (Retry(total=0)) after connection broken\n"
+    cases = [
+        (lacks, "a wheel of demo-load==6.0.17", "python3 -m pip wheel --no-deps demo-load==6.0.17"),
+        (down + lacks, "a wheel of demo-load==6.0.17", "did not answer"),
+        ("ERROR: ResolutionImpossible\n", "wheels of numpy, demo-load", "other versions"),
+    ]
+    for text, lack, hint in cases:
+        failed = ProbeResult(("pip",), 1, "", text, 0.1)
+        monkeypatch.setattr(wheels, "probe", lambda *_a, _failed=failed, **_k: _failed)
+        with pytest.raises(Error) as caught:
+            wheels.fetch_wheels("python3", ["numpy", "demo-load"], str(tmp_path), [])
+        assert caught.value.message == f"pip could not fetch {lack}"
+        assert hint in caught.value.hint
 
 
 def test_a_plan_says_which_packages_are_of_the_base(home: Any, base: Path) -> None:
@@ -260,7 +299,7 @@ def test_a_prepared_folder_has_no_package_of_the_base(
     assert wheels.lacking(python, ["demo_more>=1"], []) == ["demo_more==1.0"]
     assert wheels.lacking(python, ["demo_base"], []) == []
     assert wheels.lacking(python, ["demo_base>=2"], []) == ["demo_base==2.0"]
-    with pytest.raises(Error, match="could not fetch wheels of demo_none"):
+    with pytest.raises(Error, match="could not fetch a wheel of demo_none"):
         wheels.lacking(python, ["demo_none"], [])
     assert state(base) == before
 
