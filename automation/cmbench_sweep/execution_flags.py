@@ -78,7 +78,7 @@ def _check_flags(on: str, flags: Mapping[str, Any]) -> None:
             hint="on Slurm, --apptainer=docker://IMAGE runs the same image",
         )
     for executor, names in _PLACES.items():
-        for name in (name for name in names if name in flags):
+        for name in filter(flags.__contains__, names):
             if name not in _PLACES.get(on, ()):
                 raise Error(
                     "unknown-flag", f"--{name} is of {executor}", hint=f"add --on={executor}"

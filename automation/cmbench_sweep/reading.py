@@ -202,10 +202,9 @@ def _axis(where: str, value: Any, faults: Faults) -> list[Any]:
         return []
     if not value:
         faults.add(where, "there are no values")
-    wrong = [item for item in value if not _is_value(item)]
-    for item in wrong:
+    for item in itertools.filterfalse(_is_value, value):
         faults.add(where, f"{item!r:.60} is not a value of an input")
-    return [item for item in value if _is_value(item)]
+    return list(filter(_is_value, value))
 
 
 def _is_value(value: Any) -> bool:

@@ -454,10 +454,9 @@ def _fill(value: Any, suffix: str) -> Any:
         return value
     if isinstance(value, str):
         return value.replace("#", suffix)
-    if isinstance(value, list):
-        return [_fill(item, suffix) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_fill(item, suffix) for item in value)
+    if isinstance(value, list | tuple):
+        items = [_fill(item, suffix) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
         return {_fill(key, suffix): _fill(item, suffix) for key, item in value.items()}
     if names_of(value):

@@ -146,16 +146,21 @@ def _near(place: Path) -> tuple[str, ...]:
     )
 
 
+def _why_not_writable_file(place: Path) -> str:
+    """Return why no file can be written at ``place``; empty where one can."""
+    if os.path.isdir(place):
+        return f"{place} is a folder"
+    reason = _why_not_writable(place.parent)
+    if not reason and place.exists() and not os.access(place, os.W_OK):
+        return f"{place} cannot be changed by this user"
+    return reason
+
+
 def _require_writable(place: Path, option: str, kind: str) -> None:
-    if kind == FILE_TO_WRITE and os.path.isdir(place):
-        reason = f"{place} is a folder"
-    else:
-        reason = _why_not_writable(place if kind == FOLDER_TO_WRITE else place.parent)
-        writes_file = kind == FILE_TO_WRITE and not reason
-        if writes_file and place.exists() and not os.access(place, os.W_OK):
-            reason = f"{place} cannot be changed by this user"
+    writes_file = kind == FILE_TO_WRITE
+    reason = _why_not_writable_file(place) if writes_file else _why_not_writable(place)
     if reason:
-        what = "folder" if kind == FOLDER_TO_WRITE else "file"
+        what = "file" if writes_file else "folder"
         raise Error(
             "not-writable",
             f"nothing can be stored in {place}: {reason}",

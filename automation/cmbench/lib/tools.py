@@ -63,7 +63,7 @@ def input_paths(env: Mapping[str, Any], *others: str) -> list[str]:
     key, value = next(
         ((key, str(env[key])) for key in (*others, "CM_TMP_PATH") if env.get(key)), ("", "")
     )
-    paths = [os.path.expanduser(path) for path in value.split(os.pathsep) if path]
+    paths = [os.path.expanduser(path) for path in filter(None, value.split(os.pathsep))]
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         name = "--path" if key == "CM_TMP_PATH" else "--input"

@@ -48,6 +48,13 @@ def _of_request(name: str) -> str:
     return "the modes of the call" if field == "modes" else f"--{field}"
 
 
+_CHANGED_WHOLE = {
+    "call:": "it reads all inputs, and others are given now",
+    f"os:{ALL}": "it reads all environment variables, and some have changed",
+}
+"""What has changed, by the key of a read that stands for many values."""
+
+
 def changed(key: str, then: str, now: str) -> str:
     """Return a recorded read that has another fingerprint now, in words."""
     space = key.partition(":")[0] if ":" in key else ""
@@ -55,10 +62,8 @@ def changed(key: str, then: str, now: str) -> str:
         return f"{subject_of_read(key)} was {then or 'nothing'}, is {now or 'nothing'}"
     if space == "all":
         return "it reads its whole env, and other keys are set now"
-    if key == "call:":
-        return "it reads all inputs, and others are given now"
-    if key == f"os:{ALL}":
-        return "it reads all environment variables, and some have changed"
+    if key in _CHANGED_WHOLE:
+        return _CHANGED_WHOLE[key]
     if key.startswith((f"os:{HOST}", f"os:{IN_PATH}")):
         return f"{subject_of_read(key)} was {_none(then)}, is {_none(now)}"
     if is_keyed(then):

@@ -164,7 +164,9 @@ class Call:
                     note = f"note: {error.message}: the script of {other.repo} runs in its place"
                     self._picked = f"{other.repo}:{other.alias}"
                     return self.request_of(other, self.flags, (note,))
-            error.hint = Hint.joined(error.hint, *_taken_by(others, script, self.flags))
+            error.hint = Hint.joined(
+                error.hint, *_hints_at_other_scripts(others, script, self.flags)
+            )
             raise
 
     def request_of(
@@ -223,30 +225,39 @@ def _others_that_fit(rows: Sequence[ScriptRow]) -> Iterator[str]:
     taken = rows[0]
     if len(rows) > 1:
         why = "it has the highest priority" if taken.sort < rows[1].sort else "the first by name"
-        names = ", ".join(row.alias for row in rows[1:_TOLD])
-        more = f" and {len(rows) - _TOLD} more" if len(rows) > _TOLD else ""
+        names = ", ".join(row.alias for row in rows[1:_MOST_LISTED])
+        more = f" and {len(rows) - _MOST_LISTED} more" if len(rows) > _MOST_LISTED else ""
         yield Hint(
             f"note: {len(rows)} scripts have these tags; {taken.alias} is taken, {why}; also:"
             f" {names}{more} (name one, or add tags: `cm run script {rows[1].alias}`)"
         )
 
 
-_TOLD = 8
-"""So many scripts a note names."""
+_MOST_LISTED = 8
+"""The most scripts that a note names, the one that is taken among them."""
 
 
-def _taken_by(others: Iterable[Script], script: Script, flags: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which scripts of other repositories take a value that ``script`` refuses."""
+def _hints_at_other_scripts(
+    others: Iterable[Script], script: Script, flags: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield a hint for every script in ``others`` that accepts a value that ``script`` refuses."""
+    refused = {
+        name: value
+        for name, value in flags.items()
+        if name in script.inputs and value not in (script.inputs[name].choices or (value,))
+    }
     for other in others:
-        for name, value in flags.items():
-            own, theirs = script.inputs.get(name), other.inputs.get(name)
-            if own is None or theirs is None or not own.choices or value in own.choices:
-                continue
-            fits = [c for c in theirs.choices if c == value or c.startswith(f"{value}-")]
-            if fits or not theirs.choices:
-                word = fits[0] if fits else value
+        for name in filter(other.inputs.__contains__, refused):
+            word = _accepted_value(other.inputs[name].choices, refused[name])
+            if word is not None:
                 line = f"cm run script {other.repo}:{other.alias} --{name}={word}"
                 yield f"the script of {other.repo} takes it:\n`{line}`"
+
+
+def _accepted_value(choices: Sequence[str], value: Any) -> Any:
+    """Return the choice that ``value`` is or begins, as edge does edge-1; None where none is."""
+    fitting = (c for c in choices if c == value or c.startswith(f"{value}-"))
+    return next(fitting, None) if choices else value
 
 
 def _other_repositories(rows: Sequence[ScriptRow]) -> Iterator[str]:
