@@ -352,7 +352,7 @@ async def get_work(request: Request) -> Response:
     """Return the open work."""
     ledger = server_of(request).ledger
     items = await work_of(lambda: work.open_work(ledger))
-    return JSONResponse({"work": [work.public_work(item) for item in items[: work.MOST_TOLD]]})
+    return JSONResponse({"work": [work.public_work(item) for item in items[: work.MOST_LISTED]]})
 
 
 async def lease_work(request: Request) -> Response:

@@ -131,7 +131,7 @@ async def wanted(request: Request) -> Response:
     """What still needs hosts."""
     ledger = api.server_of(request).ledger
     open_work = await api.work_of(lambda: work.open_work(ledger))
-    listed = [work.public_work(item) for item in open_work[: work.MOST_TOLD]]
+    listed = [work.public_work(item) for item in open_work[: work.MOST_LISTED]]
     return page(request, "crowd/wanted.html", work=listed, server=str(request.base_url).rstrip("/"))
 
 

@@ -33,8 +33,8 @@ MOST_LEASES = 3
 """Work that one key has leased at a time."""
 TWICE = 2
 """Hosts that a configuration needs before no more are asked for."""
-MOST_TOLD = 200
-"""Work that is told at a time."""
+MOST_LISTED = 200
+"""The most work that one answer or page lists."""
 FULL, SHORT = "valid", "test"
 """Styles of runs that are as long as the rules ask for, and of shorter ones."""
 NEW, KNOWN, GOOD = "new", "known", "good"

@@ -18,7 +18,7 @@ from cmbench_sweep.kept_secrets import refuse_secrets
 from cmbench_sweep.reading import MOST_PLACES, MOST_POINTS
 from cmbench_sweep.values import Sweep, SweepPoint
 
-_TOLD = 12
+_MOST_LISTED = 12
 """So many refused values a message lists."""
 
 
@@ -48,7 +48,7 @@ def points_of(workspace: api.Workspace, sweep: Sweep) -> list[SweepPoint]:
         raise Error(
             "bad-sweep",
             f"{sweep.name}: the script refuses {counted(len(refused), 'thing')} of the sweep",
-            context=list(refused)[:_TOLD],
+            context=list(refused)[:_MOST_LISTED],
             hint="see its inputs: `cm run script --tags=TAGS --help`",
         )
     if request:

@@ -226,7 +226,7 @@ class SshExecutor:
 
     def logs(self, handle: api.JobHandle) -> list[str]:
         """New lines of its output; looks by itself when it is time."""
-        seen = self._look(handle)
+        seen = self._poll(handle)
         lines, seen.lines = seen.lines, []
         if not lines:
             time.sleep(_LOOK_S)
@@ -234,16 +234,16 @@ class SshExecutor:
 
     def poll(self, handle: api.JobHandle) -> api.JobState:
         """How it goes, as of the last look."""
-        seen = self._seen.get(handle.id) or self._look(handle)
+        seen = self._seen.get(handle.id) or self._poll(handle)
         return api.JobState("running", 0, seen.state.reason) if seen.lines else seen.state
 
-    def _look(self, handle: api.JobHandle) -> _JobProgress:
+    def _poll(self, handle: api.JobHandle) -> _JobProgress:
         seen = self._seen.setdefault(handle.id, _JobProgress())
         now = time.monotonic()
         if now < seen.next or seen.state.status in ("ended", "lost"):
             return seen
         try:
-            self._take(handle, seen)
+            self._fetch_news(handle, seen)
         except Error as problem:
             if problem.code != "ssh-failed":
                 raise
@@ -258,7 +258,7 @@ class SshExecutor:
         self.unreached.add(handle.id)
         return api.JobState("lost", reason=problem.message)
 
-    def _take(self, handle: api.JobHandle, seen: _JobProgress) -> None:
+    def _fetch_news(self, handle: api.JobHandle, seen: _JobProgress) -> None:
         """One look: output, results, state."""
         arguments = {"at": seen.at, "have": self._wanted.have(), **_job_arguments(handle)}
         answer, data = self._host.ask("look", arguments)

@@ -104,13 +104,13 @@ class PointWorker:
         Raises ``Error`` where nothing can be kept, ``StopError`` where it is to end.
         """
         if self._batch.prepare:
-            with machine(self._tell_busy):
+            with machine(self._report_busy):
                 self._prepare()
         left: Sequence[SweepPoint] = self._batch.points
         while left:
             taken = [point for point in left if not self._point(point)]
             if len(taken) == len(left):
-                self._tell_wait("other processes are at the points that are left")
+                self._report_wait("other processes are at the points that are left")
                 self._check()
                 time.sleep(_PULSE_S)
             left = taken
@@ -128,9 +128,9 @@ class PointWorker:
                 return False
             outcome = self._store.outcome(point.key)
             if not outcome.done:
-                with machine(self._tell_busy):
+                with machine(self._report_busy):
                     outcome = self._measure(point, outcome)
-            self._tell(point, outcome)
+            self._report_outcome(point, outcome)
         return True
 
     def _check(self) -> None:
@@ -227,14 +227,14 @@ class PointWorker:
             if self._batch.bound and os.getppid() != self._parent:
                 raise StopError
 
-    def _tell(self, point: SweepPoint, outcome: PointOutcome) -> None:
+    def _report_outcome(self, point: SweepPoint, outcome: PointOutcome) -> None:
         """Report how a point has ended; listeners are optional."""
         self._print({"point": point.key, "status": outcome.status})
 
-    def _tell_busy(self) -> None:
-        self._tell_wait(f"something else is measured on {socket.gethostname()}")
+    def _report_busy(self) -> None:
+        self._report_wait(f"something else is measured on {socket.gethostname()}")
 
-    def _tell_wait(self, why: str) -> None:
+    def _report_wait(self, why: str) -> None:
         """Report once why nothing goes on."""
         if why not in self._waits:
             self._waits.add(why)

@@ -297,7 +297,7 @@ def test_a_long_list_of_work_is_told_quickly(crowd: api.CrowdServer, client: Tes
     engine = crowd.ledger.store._engine
     sa.event.listen(engine, "before_cursor_execute", lambda *told: counted.append(told[2]))
     told = client.get("/api/v1/work").json()["work"]
-    assert len(told) == work.MOST_TOLD
+    assert len(told) == work.MOST_LISTED
     assert len(counted) < 10
 
 

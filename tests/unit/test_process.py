@@ -123,7 +123,7 @@ def test_a_pid_that_was_given_again_is_let_be(
         monkeypatch.setattr(orphans, "started", lambda _: "1")
         family = orphans.Family(str(tmp_path), other.pid)
         monkeypatch.undo()
-        assert family.tell(signal.SIGKILL) == []
+        assert family.send_signal(signal.SIGKILL) == []
         assert other.poll() is None
     finally:
         other.kill()

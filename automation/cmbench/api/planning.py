@@ -92,7 +92,7 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
         refuse(made.step_run)
     planned_steps = list(walk(made.root))
     for planned_step in planned_steps:
-        _see_present(planned_step)
+        _note_present(planned_step)
     all_needs, certain_needs = (
         [planned_step.detail.needs for planned_step in some]
         for some in (planned_steps, sure(made.root))
@@ -113,7 +113,7 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
     )
 
 
-def _see_present(planned_step: PlannedStep) -> None:
+def _note_present(planned_step: PlannedStep) -> None:
     """Take from the needs of a step of the plan those that this machine already satisfies."""
     from cmbench.run.customize import foresee
 

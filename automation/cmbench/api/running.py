@@ -173,7 +173,7 @@ class _Run:
         # The terminal may be gone: the record is kept all the same.
         with suppress(OSError):
             self._teller.end()
-        self._tell_faults()
+        self._report_faults()
         if self._log.lost:
             lost = f"{self._log.path} is not whole: lines lost: {self._log.lost}, {self._log.why}"
             self._teller.tell("warning", f"warning: {lost}")
@@ -181,7 +181,7 @@ class _Run:
         self._recorder.write(self._workspace.repositories, error)
         self._workspace.index.contents.save()
 
-    def _tell_faults(self) -> None:
+    def _report_faults(self) -> None:
         """Report once per script the faults of the foreign metas that were used."""
         used = {step["script_uid"] for step in self._recorder.steps}
         for row in self._workspace.index.rows().values():

@@ -27,7 +27,7 @@ def handle(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     try:
         _check_call(cmind, i)
         with caller.end_with_it():
-            return _do(thing, word, cmind, i)
+            return _run_verb(thing, word, cmind, i)
     except Error as error:
         if i.get("debug"):
             _print_traceback(error, i)
@@ -74,7 +74,8 @@ def _without_bare_secrets(error: Error, words: Any) -> Error:
     return error
 
 
-def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
+def _run_verb(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
+    """Run the function of a verb and print its reply; return the reply as a CM dictionary."""
     verb = verb_of(thing, word)
     assert verb is not None
     write = verb.writes and not (verb.only_looks and i.get(verb.only_looks))
@@ -84,7 +85,7 @@ def _do(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
         assert verb is not None
     at_site = bool(verb.at_site) and command.names_site()
     if command.console:
-        _tell_engines(command.workspace)
+        _note_other_engines(command.workspace)
     if verb.accepted is not None:
         refuse_unknown(command.flags, verb.accepted)
     reply = verb.function(at_site)(command)
@@ -109,8 +110,8 @@ def _print(text: str, end: str) -> None:
         raise _cannot_print(problem) from problem
 
 
-def _tell_engines(workspace: Workspace) -> None:
-    """Say which engine runs, the first time that another repository here brings one too."""
+def _note_other_engines(workspace: Workspace) -> None:
+    """Print once of each repository with an engine of its own that cmbench runs its scripts."""
     mark = os.path.join("automation", "script", "module.py")
     others = [
         repository
@@ -124,7 +125,7 @@ def _tell_engines(workspace: Workspace) -> None:
     for repository in news:
         # The root of a repository of MLC has a meta.yaml: its engine has commands of its own.
         is_mlc = os.path.isfile(os.path.join(repository.path, "meta.yaml"))
-        own = "`mlcr TAGS`" if is_mlc else _LET_GO
+        own = "`mlcr TAGS`" if is_mlc else _REMOVAL
         note = (
             f"note: cmbench runs the scripts of {repository.alias} here: `cm run script"
             f" --tags=TAGS`; its own engine runs them with {own}"
@@ -137,7 +138,8 @@ def _tell_engines(workspace: Workspace) -> None:
                 stream.writelines(f"{repository.path}\n" for repository in news)
 
 
-_LET_GO = "cm after: `cm rm repo cmbench` (or `pip uninstall cmbench`), then `cm reindex repo`"
+# How to come back to the engine of another repository.
+_REMOVAL = "cm after: `cm rm repo cmbench` (or `pip uninstall cmbench`), then `cm reindex repo`"
 
 
 def _output_fails() -> bool:

@@ -37,7 +37,7 @@ _NAMED = rb"(?<![\w.-])(README[\w.-]*|COPYRIGHT[\w.-]*|detection_test\.yaml|test
 _PATTERN = rb"(?<![\w.*?-])(?=[\w.?-]*\*)(?=[*.?-]*\w)[\w.*?-]+"
 _DOCUMENT = r"README|COPYRIGHT|tests$|detection_test\.yaml$"
 # Files that people read and metadata, which start nothing.
-_TOLD = (".md", *META_FILES)
+_NEVER_RUN = (".md", *META_FILES)
 _ADDRESS = rb"https?://\S+"
 _NAME = attrgetter("name")
 _SHORT = 16
@@ -202,7 +202,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
         reads.add(name, data)
         beside |= set(re.findall(_BESIDE, data)) if name.endswith(".sh") else set()
         named_left |= {left for left in leftovers if left.encode() in data}
-        if not name.endswith(_TOLD):
+        if not name.endswith(_NEVER_RUN):
             text = re.sub(_ADDRESS, b"", data)
             named |= set(re.findall(_NAMED, text))
             # A pattern in binary data means nothing.

@@ -28,8 +28,8 @@ class Family:
         self._directory = directory
         self._seen = {pid: started(pid) for pid in roots}
 
-    def look(self) -> list[int]:
-        """Pids of those that are alive."""
+    def living(self) -> list[int]:
+        """Return the pids of those that are alive."""
         born = _all()
         if self._directory:
             for pid in find(self._directory):
@@ -41,9 +41,9 @@ class Family:
             alive.add(pid)
         return sorted(alive)
 
-    def tell(self, number: int) -> list[int]:
-        """Send them a signal; the pids of those that were there."""
-        pids = self.look()
+    def send_signal(self, number: int) -> list[int]:
+        """Send them the signal ``number``; return the pids of those that were alive."""
+        pids = self.living()
         for pid in pids:
             # One of these pids may have been given again meanwhile.
             if started(pid) == self._seen[pid]:
@@ -53,19 +53,19 @@ class Family:
 
     def end(self, seconds: float = 2.0) -> int:
         """End them by force; returns how many there were. Waits until they are gone."""
-        pids = self.tell(signal.SIGKILL)
+        pids = self.send_signal(signal.SIGKILL)
         deadline = time.monotonic() + seconds
         # A process that one of them started just before it ended gets the signal too.
-        while pids and time.monotonic() < deadline and self.tell(signal.SIGKILL):
+        while pids and time.monotonic() < deadline and self.send_signal(signal.SIGKILL):
             time.sleep(0.02)
         return len(pids)
 
     def stop(self, seconds: float = 2.0) -> None:
         """Ask them to end; force them after ``seconds`` or a second interruption."""
         try:
-            signalled = self.tell(signal.SIGTERM)
+            signalled = self.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + seconds
-            while signalled and time.monotonic() < deadline and self.look():
+            while signalled and time.monotonic() < deadline and self.living():
                 time.sleep(0.02)
         finally:
             self.end(0.5)

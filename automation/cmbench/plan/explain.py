@@ -81,7 +81,7 @@ class PlanNotes:
             seen.misses = tuple(misses(self._lookup, step_run, self._made_by))
         if self._key:
             self._known.update(dict.keys(step_run.env))
-            self._see_settings(step_run, entry)
+            self._trace_settings(step_run, entry)
 
     def _made_by(self, script: Script) -> Sequence[EntrySummary]:
         """Return the entries of one script; all are listed, once, when one of the steps has any."""
@@ -106,14 +106,14 @@ class PlanNotes:
             needs=self._estimator.needs(planned_step),
         )
         if self._key and step_run is not None and step_run.parent is not None:
-            self._see_gift(step_run, step_run.parent, planned_step)
+            self._trace_export(step_run, step_run.parent, planned_step)
 
-    def _see_settings(self, step_run: StepRun, entry: Dependency | None) -> None:
+    def _trace_settings(self, step_run: StepRun, entry: Dependency | None) -> None:
         key = self._key
         layers = list(_layers(step_run, entry, key))
         now = step_run.env.peek(key, MISSING)
         self._seen[step_run.step].now = now
-        self._see_uses(step_run, now)
+        self._trace_uses(step_run, now)
         if all(layer[0].startswith("from ") for layer in layers):
             return
         last = max((n for n, (_, _, used) in enumerate(layers) if used), default=-1)
@@ -122,7 +122,7 @@ class PlanNotes:
         if now is not MISSING and now != layers[last][1]:
             self._add(step_run, "with its references filled in", now, True)
 
-    def _see_uses(self, step_run: StepRun, now: Any) -> None:
+    def _trace_uses(self, step_run: StepRun, now: Any) -> None:
         if step_run.parent is None:
             pairs = {pair for block in step_run.step.blocks for pair in block.input_mapping.items()}
             self.inputs = sorted(name for name, key in pairs if key == self._key)
@@ -143,7 +143,7 @@ class PlanNotes:
         in_conditions = any(self._key in condition.keys for condition in conditions)
         return sets, in_conditions or names
 
-    def _see_gift(self, step_run: StepRun, parent: StepRun, planned_step: PlannedStep) -> None:
+    def _trace_export(self, step_run: StepRun, parent: StepRun, planned_step: PlannedStep) -> None:
         now = parent.env.peek(self._key, MISSING)
         seen = self._seen[parent.step]
         if _same(now, seen.now):

@@ -62,8 +62,8 @@ class PlanEnv(TracedEnv):
         dict.__setitem__(self, key, Pending(producer))
         self.open = True
 
-    def take(self, new: Mapping[str, Any]) -> None:
-        """Take over what a step gives back, as a run does."""
+    def merge(self, new: Mapping[str, Any]) -> None:
+        """Merge what a step exports into the values, as a run does."""
         for key, value in new.items():
             self[key] = merge_value(self.peek(key), value)
             self.open = self.open or isinstance(value, Pending)
@@ -159,7 +159,7 @@ class Planner:
         # Planning goes on with a copy of the values: the run begins with those of the step.
         view = _view(step_run) if goes_on else step_run
         below = self._below(view, dynamic_only=cached == "hit") if goes_on else {}
-        gives = self._give(view, cached, entry, when)
+        gives = self._export_to_caller(view, cached, entry, when)
         fetches = () if cached in ("hit", "above") else view.texts("fetches")
         return PlannedStep(
             step_run=view,
@@ -285,23 +285,24 @@ class Planner:
     def _programs(self, step_run: StepRun) -> Programs:
         return self._resolver.index.contents.programs(step_run.script.path)
 
-    def _tell_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
+    def _learn_facts(self, path: str, env: PlanEnv) -> Mapping[str, Any]:
+        """Set in ``env`` the facts of this machine that a script has read; return them."""
         new = self._facts(path).new_env
         for key, value in new.items():
             env.learn(key, value, path)
         return new
 
-    def _give(
+    def _export_to_caller(
         self, step_run: StepRun, cached: str, entry: CacheEntry | None, when: str
     ) -> Mapping[str, Any] | None:
-        """Pass what the step gives back to its caller; returns it where it is all known."""
+        """Set in the caller's env what the step exports; return that where all of it is known."""
         env = step_run.parent.env if step_run.parent else None
         if not isinstance(env, PlanEnv):
             return None
         if cached == "fact":
-            return self._tell_facts(step_run.script.path, env)
+            return self._learn_facts(step_run.script.path, env)
         new = entry.new_env if entry else _known_exports(step_run)
-        env.take(dict.fromkeys(new, Pending(step_run.script.alias)) if when else new)
+        env.merge(dict.fromkeys(new, Pending(step_run.script.alias)) if when else new)
         if entry is None and self._programs(step_run).hooks:
             rest = [pattern for pattern in step_run.texts("new_env_keys") if pattern not in new]
             env.promise(rest, step_run.script.alias)

@@ -92,7 +92,7 @@ def refuse(step_run: StepRun) -> None:
 
     A ``customize.py`` may have a function ``refuse``, which looks at the env and changes nothing.
     """
-    _ask(step_run, "refuse")
+    _call_if_defined(step_run, "refuse")
 
 
 def foresee(step_run: StepRun) -> str:
@@ -100,11 +100,11 @@ def foresee(step_run: StepRun) -> str:
 
     A ``customize.py`` may have a function ``foresee``, which returns it as ``present``.
     """
-    return str(_ask(step_run, "foresee").get("present") or "")
+    return str(_call_if_defined(step_run, "foresee").get("present") or "")
 
 
-def _ask(step_run: StepRun, name: str) -> Mapping[str, Any]:
-    """Call a function of a ``customize.py`` that plans call too; empty where it has none."""
+def _call_if_defined(step_run: StepRun, name: str) -> Mapping[str, Any]:
+    """Call a function of a ``customize.py`` with the known env; ``{}`` where it has none."""
     path = os.path.join(step_run.script.path, "customize.py")
     if step_run.script.dialect is not CM or not _names(path, name):
         return {}

@@ -14,7 +14,7 @@ from cmbench.plan.planned_step import PlannedStep, sure
 from cmbench.plan.requirements import declared_room, downloads_of, installs_packages
 from cmbench.plan.step_run import StepRun
 
-_TOLD = 3
+_MOST_LISTED = 3
 """So many of the largest things an error names."""
 
 
@@ -79,5 +79,5 @@ def _has_come(download: Download, ahead: str) -> int:
 
 def _largest(sizes: Mapping[str, int]) -> str:
     names = sorted((name for name, size in sizes.items() if size), key=lambda name: -sizes[name])
-    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-    return f"this run ({', '.join(mask(name) for name in names[:_TOLD])}{more})"
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"this run ({', '.join(mask(name) for name in names[:_MOST_LISTED])}{more})"

@@ -41,15 +41,16 @@ class WatchedEnv(PlanEnv):
 
     def note(self, key: str) -> None:
         """Note a read, and whether another step that runs now may set the key."""
-        self._look(key)
+        self._note_touched(key)
         super().note(key)
 
     def peek(self, key: str, default: Any = None) -> Any:
         """Return the value; it counts as a read of what other steps may set."""
-        self._look(key)
+        self._note_touched(key)
         return super().peek(key, default)
 
-    def _look(self, key: str) -> None:
+    def _note_touched(self, key: str) -> None:
+        """Note that ``key`` was read which another step may set."""
         if self.others and key not in self.laid and key not in self.written:
             self.touched.update(select_keys((key,), self.others))
 
@@ -76,7 +77,7 @@ class Forecaster:
         self._context = context
         self._index = context.resolver.index
 
-    def look(
+    def forecast(
         self, step_run: StepRun, entry: Dependency, phase: str, before: Sequence[Forecast]
     ) -> Forecast | None:
         """Return the forecast of ``entry`` after those ``before``; ``None`` if it has to wait."""

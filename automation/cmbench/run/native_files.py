@@ -15,15 +15,18 @@ _ENV_FILE, _STATE_FILE = "tmp-run-env.out", "tmp-run-state.json"
 """What a native script leaves for the engine, where it works."""
 
 
-def take_away(cwd: str) -> None:
-    """Remove what another step, ended by force, has left: this one's script need not write any."""
+def remove_leftovers(cwd: str) -> None:
+    """Remove the files that another step, ended by force, has left in ``cwd``.
+
+    The script of this step may write none: it must not be taken for theirs.
+    """
     for name in (_ENV_FILE, _STATE_FILE):
         with suppress(OSError):
             os.unlink(os.path.join(cwd, name))
 
 
-def take_over(step_run: StepRun, cwd: str) -> None:
-    """Read what a native script left for the engine, and remove those files."""
+def read_results(step_run: StepRun, cwd: str) -> None:
+    """Set the env and state keys that a native script left in files, and remove the files."""
     path = os.path.join(cwd, _ENV_FILE)
     with suppress(FileNotFoundError):
         with open(path, encoding="utf-8", errors="replace") as stream:

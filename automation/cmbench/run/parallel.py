@@ -99,7 +99,7 @@ class SiblingGroup:
         self._crew.end(tasks)
         if isinstance(problem, KeyboardInterrupt) and tasks[0].error is not None:
             # As in a serial run, the record ends with the step that was interrupted.
-            self._tell(tasks[0])
+            self._pass_on(tasks[0])
             raise tasks[0].error from None
 
     @property
@@ -110,7 +110,7 @@ class SiblingGroup:
     def forecast(self, entry: Dependency) -> Forecast | None:
         """Return the forecast of ``entry`` if it may start now; ``None`` if it has to wait."""
         before = [forecast for _, forecast, *_ in self._running]
-        return self._together.forecaster.look(self._step_run, entry, self._phase, before)
+        return self._together.forecaster.forecast(self._step_run, entry, self._phase, before)
 
     def start(self, label: str, forecast: Forecast, step: Step, take: Take) -> None:
         """Start ``step`` in parallel with those that run; ``take`` is called in its turn."""
@@ -139,7 +139,7 @@ class SiblingGroup:
                 self._crew.kept.update(task.made)
                 changed = take(step)
             else:
-                self._tell(task)
+                self._pass_on(task)
                 changed = take(lambda task=task: _result(task))  # type: ignore[misc]
             for later, *_ in self._running:
                 later.changed |= changed
@@ -150,7 +150,8 @@ class SiblingGroup:
         """Return whether a step has failed on values that a serial run would not have given it."""
         return task.root is not None and bool(task.changed & _read(task.root, task.root, set()))
 
-    def _tell(self, task: Task) -> None:
+    def _pass_on(self, task: Task) -> None:
+        """Report the events of a task: now, or with the task that this one belongs to."""
         above = self._crew.here
         if above is not None:
             above.events += task.events

@@ -164,22 +164,22 @@ def end_all(process: subprocess.Popen[bytes], scratch: str) -> None:
     family = orphans.Family(scratch, process.pid)
     try:
         # The parents are known by now only: a signal may leave their children without a parent.
-        family.look()
-        _tell_all(process, family, signal.SIGTERM, GRACE_SECONDS)
+        family.living()
+        _signal_all(process, family, signal.SIGTERM, GRACE_SECONDS)
     finally:
         # Who presses Ctrl-C again while they have time to end has waited long enough.
-        _tell_all(process, family, signal.SIGKILL, 0.5)
+        _signal_all(process, family, signal.SIGKILL, 0.5)
         with suppress(Exception):
             process.wait(timeout=1)
 
 
-def _tell_all(
+def _signal_all(
     process: subprocess.Popen[bytes], family: orphans.Family, number: int, patience: float
 ) -> None:
     """Send a signal to the group and to what has left it; wait until all are gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
-    family.tell(number)
+    family.send_signal(number)
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and _alive(process, family):
         time.sleep(0.05)
@@ -187,7 +187,7 @@ def _tell_all(
 
 def _alive(process: subprocess.Popen[bytes], family: orphans.Family) -> bool:
     process.poll()
-    if family.look():
+    if family.living():
         return True
     try:
         os.killpg(process.pid, 0)

@@ -263,14 +263,14 @@ class Scheduler:
         planned_step: PlannedStep | None = None,
     ) -> None:
         """Run a dependency if it is wanted; ``planned_step`` is what the plan knows of it."""
-        request = self._taken_request(step_run, entry)
+        request = self._dependency_request(step_run, entry)
         if request is not None:
             step = partial(self._step, request, step_run, depth + 1, planned_step)
-            self._take(step_run, entry, str(request.tags), step, planned_step)
+            self._run_dependency(step_run, entry, str(request.tags), step, planned_step)
         elif planned_step is not None:
             self._course.leave(step_run)
 
-    def _taken_request(self, step_run: StepRun, entry: Dependency) -> Request | None:
+    def _dependency_request(self, step_run: StepRun, entry: Dependency) -> Request | None:
         if not decide(entry.conditions, step_run.env)[0]:
             return None
         if entry.skip_if_fake_run and step_run.step.is_fake:
@@ -283,7 +283,7 @@ class Scheduler:
         step_run.requests.append(request)
         return None if "fake_deps" in step_run.request.modes else request
 
-    def _take(
+    def _run_dependency(
         self,
         step_run: StepRun,
         entry: Dependency,
@@ -334,15 +334,17 @@ class Scheduler:
                     group.take_over()
                     beside = group.forecast(raw)
                 entry = next(live)
-                request = self._taken_request(step_run, entry)
+                request = self._dependency_request(step_run, entry)
                 if request is None:
                     continue
                 label = str(request.tags)
                 step = partial(self._step, request, step_run, depth + 1)
                 if beside is None:
-                    self._take(step_run, entry, label, step)
+                    self._run_dependency(step_run, entry, label, step)
                 else:
-                    group.start(label, beside, step, partial(self._take, step_run, entry, label))
+                    group.start(
+                        label, beside, step, partial(self._run_dependency, step_run, entry, label)
+                    )
             group.take_over()
 
     def _is_known(self, planned_step: PlannedStep) -> bool:

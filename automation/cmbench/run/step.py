@@ -271,8 +271,8 @@ class StepRunner:
         from cmbench.run.executor import Job
         from cmbench.run.native_files import (
             changed_values,
-            take_away,
-            take_over,
+            read_results,
+            remove_leftovers,
             with_package_files,
             write_repeat_file,
         )
@@ -307,7 +307,7 @@ class StepRunner:
             ),
             entries=tuple(step_run.trace.entries),
         )
-        take_away(place.cwd)
+        remove_leftovers(place.cwd)
         show = self._output.say if step_run.speaks_natively else self._output.log
         if step_run.is_kept:
             from cmbench.run.observation import run_observed
@@ -333,7 +333,7 @@ class StepRunner:
                 doing=os.path.basename(path),
                 hint=Hint.joined(advice, f"repeat this step alone: `bash {shell_word(repeat)}`"),
             )
-        take_over(step_run, place.cwd)
+        read_results(step_run, place.cwd)
         self._learn(step_run)
 
     def shell(self, step_run: StepRun, place: StepFolders) -> None:
@@ -428,9 +428,9 @@ class ProgressFiles:
         self._paths[threading.get_ident()] = path
         if not self._looking:
             self._looking = True
-            threading.Thread(target=_look, args=(weakref.ref(self),), daemon=True).start()
+            threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True).start()
 
-    def look(self) -> None:
+    def report(self) -> None:
         """Report new progress."""
         for path in tuple(self._paths.values()):
             with suppress(OSError, ValueError):
@@ -444,14 +444,14 @@ class ProgressFiles:
                         self.kept_by.progress(progress)
 
 
-def _look(watched: weakref.ref[ProgressFiles]) -> None:
-    """Look as long as the run is there: a process may make many of them."""
+def _watch(watched: weakref.ref[ProgressFiles]) -> None:
+    """Report progress while the run is there: a process may make many of them."""
     while True:
         time.sleep(0.2)
         progress = watched()
         if progress is None:
             return
-        progress.look()
+        progress.report()
         del progress
 
 

@@ -49,7 +49,7 @@ class StepWork:
         if step_run.script.predeps and step_run.script.dialect.predeps:
             place = self._hook(step_run, place, "predeps", report)
         self._dependencies(step_run, "deps", depth)
-        self._look_again(step_run)
+        self._doubt_if_edited(step_run)
         with self._exclusive(step_run):
             place = self._hook(step_run, place, "preprocess", report)
         if not report.skip:
@@ -64,7 +64,7 @@ class StepWork:
             if not step_run.step.is_fake:
                 self._dependencies(step_run, "post_deps", depth)
         settle(step_run)
-        self._look_again(step_run)
+        self._doubt_if_edited(step_run)
         self._leave(step_run, place)
         report.relies_on += named_by_env(step_run)
         rely(step_run, report.relies_on)
@@ -82,7 +82,7 @@ class StepWork:
         if "dirty" not in modes:
             remove(step_run.script.clean_files, place)
 
-    def _look_again(self, step_run: StepRun) -> None:
+    def _doubt_if_edited(self, step_run: StepRun) -> None:
         """Doubt a result of files that are not those that the run has looked at."""
         for what in self._index.contents.edited(step_run.script, step_run.step.uses):
             step_run.trace.doubts[f"{what} was edited during that run"] = None

@@ -95,7 +95,7 @@ class Crew:
     def at_work(self) -> Iterator[None]:
         """The run: the calling thread is the one that gets signals."""
         streams, cwd = (sys.stdout, sys.stderr), os.getcwd()
-        self._take()
+        self._enter()
         self._working += 1
         try:
             yield
@@ -108,7 +108,7 @@ class Crew:
             else:
                 self._lock.release()
 
-    def _take(self) -> None:
+    def _enter(self) -> None:
         """Become the one thread that is inside the engine, whatever signals come meanwhile."""
         interrupted = False
         main = self.here is None
@@ -135,7 +135,7 @@ class Crew:
                 self.stop()
             raise
         finally:
-            self._take()
+            self._enter()
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -164,16 +164,17 @@ class Crew:
     def start(self, task: Task, work: Callable[[], Any]) -> None:
         """Start ``task``: do ``work`` as soon as a slot is free."""
         try:
-            threading.Thread(target=self._do, args=(task, work), daemon=True).start()
+            threading.Thread(target=self._work_on, args=(task, work), daemon=True).start()
         except RuntimeError as problem:
             hint = "raise the limit (ulimit -u), or leave out --jobs"
             task.error = Error("cannot-start", f"no worker could be started: {problem}", hint=hint)
             task.done = True
             self._news.set()
 
-    def _do(self, task: Task, work: Callable[[], Any]) -> None:
+    def _work_on(self, task: Task, work: Callable[[], Any]) -> None:
+        """Do the work of a task in this thread, when it is its turn; keep its result or error."""
         self._mine.task = task
-        self._take()
+        self._enter()
         try:
             self.wait(lambda: self._working < self.jobs)
             self._working += 1

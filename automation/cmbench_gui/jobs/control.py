@@ -197,12 +197,12 @@ def stop(site: Site, run: str) -> bool:
 def _end(pid: int, folder: str, kill: Callable[[int, int], None]) -> None:
     """End the run of a process with all that it has started; ``kill`` is for one that stays."""
     family = orphans.Family(folder, pid)
-    family.look()
+    family.living()
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
     while orphans.started(pid) and time.monotonic() < deadline:
-        family.look()
+        family.living()
         time.sleep(0.05)
     if orphans.started(pid):
         with suppress(ProcessLookupError, PermissionError):

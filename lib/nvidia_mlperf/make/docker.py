@@ -262,23 +262,23 @@ OF_CONTAINERS = ("DOCKER_ARGS", "DOCKER_COMMAND", "DOCKER_DETACH", "NO_BUILD")
 def build_docker(flow: Flow) -> None:
     """Make the image; with NO_BUILD=0 also what ``make build`` makes, in a container of it."""
     place = described(flow)
-    _do(flow, "image", place)
+    _run_in_engine(flow, "image", place)
     if flow.variables.get("NO_BUILD", "1") == "0":
-        _do(flow, "run", place, ["make", "build"])
+        _run_in_engine(flow, "run", place, ["make", "build"])
 
 
 def docker_add_user(flow: Flow) -> None:
     """Give you a name in the image."""
-    _do(flow, "user", {**described(flow), "user": user_name()})
+    _run_in_engine(flow, "user", {**described(flow), "user": user_name()})
 
 
 def launch_docker(flow: Flow) -> None:
     """Run DOCKER_COMMAND in a container, or a shell; DOCKER_DETACH=1 leaves one running."""
     command = flow.variables.get("DOCKER_COMMAND", "")
     if command:
-        _do(flow, "run", described(flow), ["bash", "-c", command])
+        _run_in_engine(flow, "run", described(flow), ["bash", "-c", command])
     elif flow.is_on("DOCKER_DETACH"):
-        _do(flow, "start", described(flow, headless=True))
+        _run_in_engine(flow, "start", described(flow, headless=True))
     else:
         attach_docker(flow)
 
@@ -291,10 +291,12 @@ def attach_docker(flow: Flow) -> None:
     if not (flow.printing or sys.stdin.isatty()):
         hint = "`make launch_docker DOCKER_COMMAND='make …'`, or DOCKER_DETACH=1"
         raise Problem("needs-input", "a shell in the container needs a terminal", hint)
-    _do(flow, "run", {**described(flow), "interactive": True}, ["bash"])
+    _run_in_engine(flow, "run", {**described(flow), "interactive": True}, ["bash"])
 
 
-def _do(flow: Flow, what: str, place: dict[str, Any], command: list[str] | None = None) -> None:
+def _run_in_engine(
+    flow: Flow, what: str, place: dict[str, Any], command: list[str] | None = None
+) -> None:
     """Raises Problem where the command in the container fails."""
     name = flow.variables.get("CONTAINER_ENGINE", "")
     if name == NONE:

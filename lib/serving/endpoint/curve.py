@@ -108,7 +108,7 @@ def _own(session: EndpointSession) -> Iterator[_Spot]:
         user, total = point.user_rate, point.tokens.rate
         if user and total > 0:
             is_good = not call.slo or keeps(point, call.slo, call.load.percentile)
-            label = _said(load_in_words(point.load), total, user)
+            label = _label(load_in_words(point.load), total, user)
             label += "" if is_good else "; misses --slo"
             yield _Spot(user, total, 0, _size(point), label, is_good)
 
@@ -118,11 +118,11 @@ def _others(session: EndpointSession) -> Iterator[_Spot]:
         for point in run.points:
             user, total = point.tokens_per_s_per_user, point.output_tokens_per_s
             if user and total:
-                label = f"{run.name}, {_said(point.load, total, user)}"
+                label = f"{run.name}, {_label(point.load, total, user)}"
                 yield _Spot(user, total, number, "", label)
 
 
-def _said(load: str, total: float, user: float) -> str:
+def _label(load: str, total: float, user: float) -> str:
     return f"{load}: {total:.4g} tok/s, {user:.4g} of one user"
 
 

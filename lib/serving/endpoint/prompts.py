@@ -107,13 +107,15 @@ def _prompt(path: Path, number: int, entry: Any, most: int) -> EndpointPrompt:
         at = round(float(entry.get("timestamp") or 0) * 1e6)
         if limit < 0:
             raise ValueError("a limit below 0")
-        return EndpointPrompt(*_said(entry), most=limit, at=at)
+        return EndpointPrompt(*_turns_and_context(entry), most=limit, at=at)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         text = f"{path}, entry {number}, has no prompt, messages or turns"
         raise bad_value(text, hint='{"prompt": "Why?"}') from error
 
 
-def _said(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
+def _turns_and_context(
+    entry: Mapping[str, Any],
+) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
     """Return the turns of the user, and the messages before them."""
     if "messages" in entry:
         *before, last = entry["messages"]

@@ -52,7 +52,7 @@ def _run(request: ProgramRequest) -> ProgramRequest:
     """Return a server in the foreground, in the background, or one that is there already."""
     if request.get("url"):
         return _use(request)
-    wanted = _wanted(request)
+    wanted = _server_spec(request)
     if not request["background"]:
         # Asked for now: it may be gone by the time the server is there.
         parent = os.getppid()
@@ -72,7 +72,7 @@ def _log(started: server.RunningServer) -> str:
     return f"its whole log: {started.kept.log}"
 
 
-def _wanted(request: ProgramRequest) -> ServerSpec:
+def _server_spec(request: ProgramRequest) -> ServerSpec:
     ports = Ports(*request["ports"]) if request["ports"] else None
     keys = ("launcher", "repository", "host", "timeout_s", "engine", "image")
     # In a container the image has the launcher.
