@@ -117,7 +117,7 @@ def main(folder: Path) -> dict[str, Any]:
         "findings": listed,
         "kept": [title for rule, title in held.items() if not _idle(rule, site, manifest)],
         "idle": [title for rule, title in held.items() if _idle(rule, site, manifest)],
-        "known": bool(site.known),
+        "known": bool(site.known_cells),
         "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
         "value": result.value if result else None,

@@ -24,7 +24,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     said = tree.read_disclosure(disclosure)
     folder = inputs.output_folder(env)
     client_runs = runs.read_runs(folder / configs.RUNS)
-    curve = inputs.planned(env, client_runs)
+    curve = inputs.curve_plan(env, client_runs)
     chosen = {point.name: plan.covering_run(curve, point, client_runs) for point in curve.points}
     counted = {name: run for name, run in chosen.items() if run is not None}
     if not counted:

@@ -274,7 +274,7 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     for name, key in _VARIABLES.items():
         if env.get(key):
             variables[name] = str(env[key])
-    vendor = targets.vendor(variables)
+    vendor = targets.vendor_of(variables)
     target = targets.find(str(env["CM_NVIDIA_FLOW_TARGET"]), vendor)
     settings = targets.settings(flow.read(folder), vendor)
     if variables["SUBMITTER"]:

@@ -34,7 +34,7 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
     env = i["env"]
     folder = inputs.output_folder(env)
     client_runs = runs.read_runs(folder / configs.RUNS) if folder.is_dir() else ()
-    curve = inputs.planned(env, client_runs)
+    curve = inputs.curve_plan(env, client_runs)
     print("\n".join(plan.text(curve, client_runs)))
     if env.get(f"{PREFIX}ONLY_PLAN") != YES:
         _run(i, curve, folder, client_runs)
@@ -54,16 +54,16 @@ def preprocess(i: dict[str, Any]) -> dict[str, Any]:
 def refuse(i: dict[str, Any]) -> None:
     """Raise what a run would end with at once: inputs that make no plan, or nothing to measure."""
     env = i["env"]
-    curve = inputs.planned(env)
+    curve = inputs.curve_plan(env)
     if env.get(f"{PREFIX}ONLY_PLAN") != YES:
-        target = inputs.target(env, _address(env))
+        target = inputs.client_target(env, _address(env))
         configs.configuration(curve, curve.points[0], target, Path("."))
 
 
 def _run(i: dict[str, Any], curve: plan.CurvePlan, folder: Path, client_runs: Any) -> None:
     """Run the client for the missing points; raise Problem where it fails."""
     env = i["env"]
-    target = inputs.target(env, _address(env))
+    target = inputs.client_target(env, _address(env))
     missing = plan.missing_points(curve, client_runs)
     written = configs.write(curve, target, folder)
     print(f"configurations: {folder / configs.CONFIGS}")

@@ -103,7 +103,7 @@ def link(source: Path, target: Path, root: Path, lacking: frozenset[tuple[str, .
 
 def put_outputs(site: SubmitterSite) -> None:
     """Stand-ins for the outputs that were submitted, as far as the round asks for them."""
-    for cell, known in site.known:
+    for cell, known in site.known_cells:
         if known.outputs is not None and cell.accuracy.is_dir():
             folder = cell.accuracy / known.outputs.folder
             wanted = known.outputs.samples.get(site.layout.round, ())

@@ -123,10 +123,10 @@ def _origin(path: Path) -> str:
 
 
 def _cell(site: Any, cell: Any, origin: str) -> BenchmarkResult | ReadFault:
-    from mlperf.submission.checks.base import log
+    from mlperf.submission.checks.base import read_detail_log
     from mlperf.submission.counted import counted, key_of
 
-    run = log(cell.run)
+    run = read_detail_log(cell.run)
     spec, scenario = site.rules(cell.benchmark), _scenario(cell)
     if scenario is None:
         return ReadFault(str(cell.results), f"{cell.scenario} is not a scenario")

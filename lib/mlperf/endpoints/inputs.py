@@ -49,10 +49,13 @@ def seed_sets(env: Mapping[str, Any]) -> tuple[SeedSet, ...]:
     return (*PUBLISHED, *rules.seed_sets(text))
 
 
-def planned(
+def curve_plan(
     env: Mapping[str, Any], runs: Sequence[ClientRun] = (), today: date | None = None
 ) -> CurvePlan:
-    """Return the plan that the inputs describe; raise Problem for inputs that make none."""
+    """Return the plan of the curve that the inputs describe, with the ``runs`` made until now.
+
+    Raises Problem for inputs that make none.
+    """
     model = model_of(required(env, "MODEL", ", ".join(rules.MODELS)))
     c_max = number(required(env, "CMAX", "the most requests that the endpoint serves at a time"))
     division = division_of(value(env, "DIVISION", "rdi"))
@@ -87,8 +90,11 @@ def number(text: str) -> int:
         raise bad_value(f'"{text}" is no whole number') from None
 
 
-def target(env: Mapping[str, Any], url: str) -> ClientTarget:
-    """Return the measured endpoint at an address, without its ``/v1``; raise Problem."""
+def client_target(env: Mapping[str, Any], url: str) -> ClientTarget:
+    """Return what the client measures: the endpoint at ``url``, its model, API and prompts.
+
+    Raises Problem for a rehearsal without prompts.
+    """
     dataset = value(env, "DATASET")
     rehearsal = number(value(env, "REHEARSAL", "0"))
     if rehearsal and not dataset:

@@ -186,7 +186,10 @@ def least_seconds(concurrency: int, agentic: bool) -> int:
 
 
 def assign_bands(points: Sequence[int], regions: Regions) -> dict[str, int]:
-    """Return which point stands for which band, one for one at most, for as many as can be."""
+    """Return the concurrency that stands for each band, by the band.
+
+    No point stands for two; as many bands as possible have one.
+    """
     owners: dict[str, int] = {}
 
     def place(point: int, tried: set[str]) -> bool:

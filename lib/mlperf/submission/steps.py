@@ -31,7 +31,7 @@ from . import (
     summary,
     system,
 )
-from .checks.base import ERROR, Finding, log, read_object
+from .checks.base import ERROR, Finding, read_detail_log, read_object
 from .errors import SubmissionError, together
 from .layouts import SubmissionTree
 from .sources import BenchmarkRun, CollectedRuns
@@ -277,7 +277,7 @@ def round_of(tree_root: Path) -> str:
     """Return the round of a tree, by the seed in its performance logs; the newest by default."""
     by_seed = {seed: name for name, seed in rounds.qsl_seeds().items()}
     for path in sorted(tree_root.glob("*/*/results/*/*/*/performance/run_1")):
-        round_name = by_seed.get(log(path).values.get("effective_qsl_rng_seed", -1))
+        round_name = by_seed.get(read_detail_log(path).values.get("effective_qsl_rng_seed", -1))
         if round_name:
             return round_name
     return rounds.LATEST

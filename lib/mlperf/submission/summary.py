@@ -18,7 +18,7 @@ from mlperf.harness.wording import figures
 
 from . import client_results
 from .checks.accuracy import figure
-from .checks.base import ERROR, NATURE, SubmitterSite, log, read_object
+from .checks.base import ERROR, NATURE, SubmitterSite, read_detail_log, read_object
 from .checks.benchmarks import form
 from .checks.compliance import verdicts
 from .counted import counted, power
@@ -103,7 +103,7 @@ def _client_figures(site: SubmitterSite, cell: ScenarioCell) -> dict[str, Any]:
 
 
 def _logged_row(site: SubmitterSite, cell: ScenarioCell) -> SummaryRow:
-    run = log(cell.run)
+    run = read_detail_log(cell.run)
     scenario = of_log(run.values.get("effective_scenario"))
     return SummaryRow(
         **_of_cell(site, cell),

@@ -27,7 +27,7 @@ FORMATS: Mapping[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class AnswerLengths:
-    """The most tokens of a prompt, and of an answer."""
+    """The longest prompt and the longest answer, in tokens."""
 
     prompt: int
     answer: int
@@ -40,14 +40,17 @@ class ArrayWeights:
         self._arrays = arrays
 
     def array(self, name: str) -> Array:
-        """See ``LlamaWeights``."""
+        """Return the weights called ``name``."""
         return self._arrays[name]
 
 
 def write_config(
     folder: Path, size: LlamaSize, document: Mapping[str, Any], begin: int, ends: list[int]
 ) -> None:
-    """Write everything but the weights; ``document`` is ``tokenizer.json``."""
+    """Write the configuration and the tokenizer; ``document`` is ``tokenizer.json``.
+
+    ``begin`` and ``ends`` are the ids of the tokens that begin a text and end one.
+    """
     names = {entry["id"]: entry["content"] for entry in document["added_tokens"]}
     tokenizer = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -66,28 +69,28 @@ def write_config(
         replace_text(folder / name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def write_safetensors(weights: LlamaWeights, size: LlamaSize, path: Path, number: str) -> None:
-    """Write the weights as ``number`` (F32, F16); only one at a time lies in memory.
+def write_safetensors(weights: LlamaWeights, size: LlamaSize, path: Path, dtype: str) -> None:
+    """Write the weights as ``dtype`` (F32, F16); only one array at a time is in memory.
 
     Source: the format's description: a header of JSON, its length before it, then all arrays.
     """
-    dtype = FORMATS[number]
+    array_dtype = FORMATS[dtype]
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     begin = 0
     for name, shape in size.shapes().items():
-        end = begin + math.prod(shape) * dtype.itemsize
-        header[name] = {"dtype": number, "shape": list(shape), "data_offsets": [begin, end]}
+        end = begin + math.prod(shape) * array_dtype.itemsize
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
         begin = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in size.shapes():
-            file.write(np.ascontiguousarray(weights.array(name), dtype=dtype).tobytes())
+            file.write(np.ascontiguousarray(weights.array(name), dtype=array_dtype).tobytes())
 
 
 def write_oracle(folder: Path, answers: Sequence[Sequence[int]]) -> None:
-    """Write the answers that are right: those of the network itself."""
+    """Write ``oracle.npz``: the tokens that the network itself answers to every prompt."""
     offsets = np.cumsum([0, *map(len, answers)]).astype(np.int64)
     np.savez(folder / ORACLE, tokens=np.concatenate(answers).astype(np.int32), offsets=offsets)
 
@@ -101,9 +104,9 @@ def describe(
     lengths: AnswerLengths,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return what a benchmark needs to know of the model but its accuracy.
+    """Return the content of ``model.json`` for the weights ``file``, without the accuracy.
 
-    ``ends`` are the tokens that end an answer.
+    ``ends`` are the tokens that end an answer; ``options`` are further ones for the engine.
     """
     most = lengths.answer
     return {

@@ -1,4 +1,4 @@
-"""Whisper for training, with the names of Hugging Face's checkpoints."""
+"""Whisper in PyTorch, for training; weights are called as in Hugging Face's checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelzoo.whisper.size import WhisperSize
 
 
 class Attention(nn.Module):
-    """An attention with several heads; keys have no bias."""
+    """Multi-head attention; keys have no bias."""
 
     def __init__(self, size: WhisperSize) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Attention(nn.Module):
         self.out_proj = nn.Linear(size.width, size.width)
 
     def forward(self, x: Tensor, source: Tensor, is_causal: bool = False) -> Tensor:
-        """Look up in ``source`` [n, s, width] what ``x`` [n, t, width] asks for."""
+        """Return the attention of ``x`` [n, t, width] to ``source`` [n, s, width]."""
         parts = (self.q_proj(x), self.k_proj(source), self.v_proj(source))
         split = [part.unflatten(-1, (self._heads, -1)).transpose(1, 2) for part in parts]
         mixed = nn.functional.scaled_dot_product_attention(
@@ -44,11 +44,11 @@ class SoundLayer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(size.width)
 
     def attend(self, x: Tensor, is_causal: bool) -> Tensor:
-        """Add what the states look up in each other."""
+        """Add the self-attention of the states."""
         states = self.self_attn_layer_norm(x)
         return x + self.self_attn(states, states, is_causal)
 
-    def think(self, x: Tensor) -> Tensor:
+    def feed_forward(self, x: Tensor) -> Tensor:
         """Add the feed-forward part."""
         inner = nn.functional.gelu(self.fc1(self.final_layer_norm(x)))
         added: Tensor = x + self.fc2(inner)
@@ -56,11 +56,11 @@ class SoundLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """States [n, t, width] through the layer."""
-        return self.think(self.attend(x, is_causal=False))
+        return self.feed_forward(self.attend(x, is_causal=False))
 
 
 class TextLayer(SoundLayer):
-    """A layer of the decoder, which looks at the sound too."""
+    """A layer of the decoder, which attends to the states of the sound too: see ``decode``."""
 
     def __init__(self, size: WhisperSize) -> None:
         super().__init__(size)
@@ -70,7 +70,7 @@ class TextLayer(SoundLayer):
     def decode(self, x: Tensor, sound: Tensor) -> Tensor:
         """States [n, t, width] through the layer."""
         x = self.attend(x, is_causal=True)
-        return self.think(x + self.encoder_attn(self.encoder_attn_layer_norm(x), sound))
+        return self.feed_forward(x + self.encoder_attn(self.encoder_attn_layer_norm(x), sound))
 
 
 def sinusoids(count: int, width: int) -> Tensor:

@@ -206,28 +206,31 @@ ABSENT: Mapping[str, tuple[str, str]] = {
 """Words of NVIDIA's Makefiles, as patterns, that are not here: why, and what to type."""
 
 
-def vendor(variables: Mapping[str, str]) -> str:
-    """Whose systems are meant, by the variables that turn them on."""
+def vendor_of(variables: Mapping[str, str]) -> str:
+    """Return whose systems the variables of ``make`` choose: NVIDIA's, if none is switched on."""
     on = [name for name, key in SWITCHES.items() if variables.get(key, "0") not in ("", "0")]
     return on[0] if on else NVIDIA
 
 
-def settings(configured: FlowSettings, of: str) -> FlowSettings:
-    """The settings of a folder for the systems of a vendor, which may be of one round only."""
-    only = ROUNDS.get(of)
+def settings(configured: FlowSettings, vendor: str) -> FlowSettings:
+    """Return the settings with the round of ``vendor``, where its systems are of one round only."""
+    only = ROUNDS.get(vendor)
     return replace(configured, vendor_round=only) if only else configured
 
 
-def find(word: str, of: str, targets: Iterable[MakeTarget] = TARGETS) -> MakeTarget:
-    """The row of a word on the systems of a vendor; raises Problem with what to type instead."""
+def find(word: str, vendor: str, targets: Iterable[MakeTarget] = TARGETS) -> MakeTarget:
+    """Return the target that a word or alias names on the systems of ``vendor``.
+
+    Raises Problem with what to type instead.
+    """
     named = [target for target in targets if word in (target.word, *target.aliases)]
-    fitting = [target for target in named if target.vendor in ("", of)]
+    fitting = [target for target in named if target.vendor in ("", vendor)]
     if fitting:
         return fitting[0]
     if named:
         other = named[0].vendor
         switch = SWITCHES.get(other)
-        hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(of, '')}"
+        hint = f"export {switch}=1" if switch else f"unset {SWITCHES.get(vendor, '')}"
         raise Problem("not-available", f"make {word} is for systems of {other}", hint)
     _refuse_absent(word)
     known = [name for target in targets for name in (target.word, *target.aliases)]

@@ -1,4 +1,4 @@
-"""From the command line to the exit status."""
+"""The program that measures an endpoint: from its command line to its exit status."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _run(
     require_writable(call.endpoint.files)
     compared = read_compared(call.endpoint.beside)
     target = EndpointTarget(call, checks.find_model(call), _prompts(call))
-    proof = _check(target)
-    session = replace(_measured(target, proof, command), server=server, beside=compared)
+    proof = _check_endpoint(target)
+    session = replace(_measure_all(target, proof, command), server=server, beside=compared)
     print_lines(report.text(session))
     write_all(call.endpoint.files, FORMATTERS, session)
     if any(point.stopped == CTRL_C for point in session.points):
@@ -98,7 +98,8 @@ def _prompts(call: EndpointCall) -> tuple[EndpointPrompt, ...]:
     return tuple(sorted(made, key=lambda prompt: prompt.at))
 
 
-def _check(target: EndpointTarget) -> EndpointChecks | None:
+def _check_endpoint(target: EndpointTarget) -> EndpointChecks | None:
+    """Print and return what the checks of an endpoint find; None where they are turned off."""
     call = target.call
     if not call.endpoint.checks:
         return None
@@ -110,9 +111,10 @@ def _check(target: EndpointTarget) -> EndpointChecks | None:
     return proof
 
 
-def _measured(
+def _measure_all(
     target: EndpointTarget, proof: EndpointChecks | None, command: str
 ) -> EndpointSession:
+    """Measure all loads or search for the best one; ``proof`` are the results of the checks."""
     at, here = time.time(), machine.host()
     searches = {"concurrency": search_concurrency, "rate": search_rate}
     kind = target.call.load.search

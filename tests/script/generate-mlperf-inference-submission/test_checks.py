@@ -21,7 +21,7 @@ from mlperf.harness.measuring.detail_log import DetailLog
 from mlperf.harness.measuring.verdict import more_queries
 from mlperf.submission import checks, steps, truncate, verdict
 from mlperf.submission.checks import accuracy, benchmarks, performance
-from mlperf.submission.checks.base import Finding, log
+from mlperf.submission.checks.base import Finding, read_detail_log
 from mlperf.submission.errors import SubmissionError
 from support import ROOT
 
@@ -1068,7 +1068,7 @@ def test_the_reason_of_early_stopping_of_a_language_model(tmp_path: Path) -> Non
     told = "Run unsuccessful. Would need to run at least 805 more queries, with"
     assert found["performance.early-stopping"] == f"early stopping is not satisfied: {told}"
     assert found["performance.invalid"] == "LoadGen calls it INVALID: too few queries"
-    assert more_queries(log(path.parent)) == 805
+    assert more_queries(read_detail_log(path.parent)) == 805
 
 
 def test_a_reason_of_several_lines_is_read_and_the_line_break_told(tmp_path: Path) -> None:
@@ -1111,7 +1111,7 @@ def test_a_summary_with_an_exponent_says_what_the_log_says(tmp_path: Path) -> No
     """LoadGen writes results from a million samples a second on with one."""
     tree = lab.make(tmp_path / "tree", lab.Example(scenarios=("Offline",)))
     place = mutations.place(tree).cells["Offline"].run
-    rate = log(place).number("result_samples_per_second")
+    rate = read_detail_log(place).number("result_samples_per_second")
     assert rate
     told = r"^(Samples per second: *)[\d.]+"
     mutations.text(place / "mlperf_log_summary.txt", told, rf"\g<1>{rate / 1e6:.6f}e+06")

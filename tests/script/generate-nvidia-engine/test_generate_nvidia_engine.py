@@ -130,7 +130,7 @@ def test_a_stand_in_says_so_and_is_no_plan(tmp_path: Path) -> None:
     assert made.suffix == ".onnx"
     assert made.read_bytes() == (TINY / "resnet50_tiny.onnx").read_bytes()
     found = sidecar.read(made)
-    assert found.stands_in
+    assert found.is_stand_in
     facts = records.read_json(tmp_path / "model.json")
     assert facts["engine"]["builder"] == "stand-in"
     assert "stand-in" in facts["weight_transformations"]
@@ -154,9 +154,9 @@ def test_what_does_not_fit_is_told_at_once(tmp_path: Path) -> None:
         sidecar.check(made, wanted)
     for said in ("version", "precision float32, not float16"):
         assert said in str(caught.value)
-    facts = json.loads(sidecar.place(made).read_text("utf-8"))
+    facts = json.loads(sidecar.path_of(made).read_text("utf-8"))
     facts["compute_capabilities"] = ["8.6"]
-    sidecar.place(made).write_text(json.dumps(facts), "utf-8")
+    sidecar.path_of(made).write_text(json.dumps(facts), "utf-8")
     sidecar.check(made, {"compute_capability": "8.6"})
     with pytest.raises(HarnessError, match=r"capability 8\.6, and this GPU has 7\.5"):
         sidecar.check(made, {"compute_capability": "7.5"})
@@ -170,7 +170,7 @@ def test_an_engine_that_is_missing_changed_or_nobodys_is_refused(tmp_path: Path)
     plan.write_bytes(made.read_bytes())
     with pytest.raises(HarnessError, match="its builder is unknown"):
         sidecar.read(plan)
-    sidecar.place(plan).write_bytes(sidecar.place(made).read_bytes())
+    sidecar.path_of(plan).write_bytes(sidecar.path_of(made).read_bytes())
     with pytest.raises(HarnessError, match="which writes no such file"):
         sidecar.read(plan)
     made.write_bytes(made.read_bytes()[:-1])

@@ -677,8 +677,8 @@ def test_words_are_found_by_vendor() -> None:
     with pytest.raises(Problem) as caught:
         targets.find("generate_engine", targets.NVIDIA, rows)
     assert caught.value.hint == "did you mean generate_engines?"
-    assert targets.vendor({"USE_INFERENTIA": "1"}) == targets.INFERENTIA
-    assert targets.vendor({"USE_INFERENTIA": "0"}) == targets.NVIDIA
+    assert targets.vendor_of({"USE_INFERENTIA": "1"}) == targets.INFERENTIA
+    assert targets.vendor_of({"USE_INFERENTIA": "0"}) == targets.NVIDIA
 
 
 def test_settings_that_cannot_be_are_all_told() -> None:

@@ -133,7 +133,7 @@ def test_passes_follow_from_how_long_answers_take(tmp_path: Path) -> None:
     made = runs.read_runs(tmp_path)
     env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL, "CM_MLPERF_ENDPOINTS_CMAX": "256",
            "CM_MLPERF_ENDPOINTS_CMIN": "4", "CM_MLPERF_ENDPOINTS_COHORT": lab.COHORT}  # fmt: skip
-    curve = inputs.planned(env, made)
+    curve = inputs.curve_plan(env, made)
     # 13368 answers, 4 * 800 / 13368 s: a pass takes 800 s at 4, and 12.5 s at 256.
     assert [curve.passes(point) for point in curve.points] == [1, 2, 5, 17, 31, 58, 106]
 
@@ -158,9 +158,9 @@ def test_a_rehearsal_sends_some_requests_and_judges_none(tmp_path: Path) -> None
     (tmp_path / "prompts.jsonl").touch()
     env = {"CM_MLPERF_ENDPOINTS_REHEARSAL": "20"}
     with pytest.raises(Problem, match="needs prompts"):
-        inputs.target(env, "http://localhost:8000/v1")
+        inputs.client_target(env, "http://localhost:8000/v1")
     env |= {"CM_MLPERF_ENDPOINTS_DATASET": str(tmp_path / "prompts.jsonl")}
-    target = inputs.target(env, "http://localhost:8000/v1")
+    target = inputs.client_target(env, "http://localhost:8000/v1")
     curve = lab.curve_plan()
     document = configs.configuration(curve, curve.points[0], target, Path("out"))
     assert document["settings"]["runtime"]["n_samples_to_issue"] == 20
@@ -171,7 +171,7 @@ def test_a_server_of_its_own_gets_few_connections() -> None:
     env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL}
     curve = lab.curve_plan()
     own = configs.configuration(
-        curve, curve.points[0], inputs.target(env, client_runs.OWN_URL), Path("out")
+        curve, curve.points[0], inputs.client_target(env, client_runs.OWN_URL), Path("out")
     )
     assert own["settings"]["client"]["warmup_connections"] == 0
     other = configs.configuration(curve, curve.points[0], TARGET, Path("out"))
@@ -242,7 +242,7 @@ def test_a_server_of_its_own_says_the_name_of_its_model(
     (tmp_path / "tokenizer.json").touch()
     env = {"CM_MLPERF_ENDPOINTS_MODEL": lab.MODEL}
     env[inputs.SERVER_SETTINGS] = json.dumps({"model": str(tmp_path)})
-    first, *_ = configs.write(curve, inputs.target(env, client_runs.OWN_URL), tmp_path)
+    first, *_ = configs.write(curve, inputs.client_target(env, client_runs.OWN_URL), tmp_path)
     with http.server.HTTPServer(("127.0.0.1", 0), _Models) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"

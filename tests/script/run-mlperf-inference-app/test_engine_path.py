@@ -45,14 +45,14 @@ def engine(tmp_path: Path) -> Path:
 def as_plan(engine: Path, **changes: Any) -> Path:
     """The same file under the name of a plan, with what a builder would say of it."""
     plan = engine.rename(engine.with_suffix(".plan"))
-    beside = sidecar.place(engine)
+    beside = sidecar.path_of(engine)
     told = json.loads(beside.read_text()) | {
         "builder": "tensorrt-rtx",
         "profiles": {"x": [[1, 3], [8, 3], [16, 3]]},
         **changes,
     }
     beside.unlink()
-    sidecar.place(plan).write_text(json.dumps(told))
+    sidecar.path_of(plan).write_text(json.dumps(told))
     facts = json.loads(plan.with_name("model.json").read_text())
     plan.with_name(f"{plan.name}.model.json").write_text(json.dumps(facts | {"file": plan.name}))
     plan.with_name("model.json").unlink()

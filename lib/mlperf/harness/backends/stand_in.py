@@ -19,7 +19,7 @@ class StandIn(OnnxRuntime):
 
     def build(self, graph: GraphSpec, folder: Path) -> GraphSpec:
         """See ``base.Backend``. A graph that ``generate,engine,nvidia,_stand-in`` made is taken."""
-        if sidecar.place(Path(graph.path)).is_file():
+        if sidecar.path_of(Path(graph.path)).is_file():
             return graph
         build_request = generate.EngineRequest(
             product=STAND_IN, folder=str(folder), benchmark="model", precision=self.setup.precision

@@ -37,7 +37,9 @@ def check_engine(engine: Path, backend: str, product: str) -> Sidecar:
     """
     facts, opens = sidecar.read(engine), STAND_IN if backend == STAND_IN else product
     if facts.builder != opens:
-        flag = f"--backend={STAND_IN}" if facts.stands_in else f"--tensorrt_product={facts.builder}"
+        flag = (
+            f"--backend={STAND_IN}" if facts.is_stand_in else f"--tensorrt_product={facts.builder}"
+        )
         text = f"{engine.name} is of {facts.builder}, and {opens} is to open it"
         raise HarnessError(text, f"give {flag}, or another --engine_path")
     model_facts_file(engine)

@@ -150,7 +150,7 @@ def write_engine(
         seconds=round(time.monotonic() - began, 3),
         peak_bytes=LOWEST * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     )
-    records.write(sidecar.place(target), engine_facts)
+    records.write(sidecar.path_of(target), engine_facts)
     return target, engine_facts
 
 
@@ -252,7 +252,7 @@ def _file(path: Path, engine_facts: Sidecar) -> dict[str, Any]:
 def describe_engine(graph: str, path: Path, engine_facts: Sidecar) -> str:
     """One line about an engine for people."""
     size = f"{engine_facts.bytes / 1e6:.2f} MB"
-    if engine_facts.stands_in:
+    if engine_facts.is_stand_in:
         return f"{graph}: {path.name}, {size}: stand-in, an ONNX graph; no engine was built"
     took = f"{engine_facts.seconds:.1f} s, at most {engine_facts.peak_bytes / MIB:.0f} MiB"
     where = ", ".join(engine_facts.compute_capabilities) or "the GPU of this machine"

@@ -25,7 +25,7 @@ class Sidecar:
     """The facts of an engine file, in ``FILE.json`` next to it.
 
     ``version`` is that of the builder, ``compute_capabilities`` what it was built for, as 8.6.
-    ``fields`` are the settings that decide what is built and ``fields_sha256`` stands for them;
+    ``fields`` are the settings that decide what is built and ``fields_sha256`` is their digest;
     ``model_sha256`` is that of the graph. ``profiles`` has per input its least, usual and
     greatest shape. ``seconds`` and ``peak_bytes`` are what building took.
     """
@@ -45,13 +45,13 @@ class Sidecar:
     peak_bytes: int = 0
 
     @property
-    def stands_in(self) -> bool:
-        """Return whether no engine was built."""
+    def is_stand_in(self) -> bool:
+        """Whether the file is an ONNX graph that takes the place of an engine."""
         return self.builder == STAND_IN
 
 
-def place(engine: Path) -> Path:
-    """Return the file next to an engine."""
+def path_of(engine: Path) -> Path:
+    """Return the path of the sidecar of an engine: ``FILE.json`` in its folder."""
     return engine.with_name(f"{engine.name}.json")
 
 
@@ -61,20 +61,21 @@ def digest(fields: Mapping[str, Any]) -> str:
 
 
 def read(engine: Path) -> Sidecar:
-    """The facts of an engine; raises HarnessError where they, or the file, are not as written.
+    """Return the facts of an engine from its sidecar.
 
-    A ``.plan`` without them, or of a stand-in, is not accepted.
+    Raises HarnessError where either file is missing, where the engine is not the file that the
+    sidecar describes, and for a ``.plan`` of a stand-in.
     """
     made = f"make it anew: `{COMMAND}`"
     if not engine.is_file():
         raise HarnessError(f"there is no engine {engine}", f"make it: `{COMMAND}`")
-    if not place(engine).is_file():
-        raise HarnessError(f"{engine} has no {place(engine).name}: its builder is unknown", made)
-    facts = records.read(Sidecar, place(engine))
-    if facts.stands_in == (engine.suffix == PLAN):
+    if not path_of(engine).is_file():
+        raise HarnessError(f"{engine} has no {path_of(engine).name}: its builder is unknown", made)
+    facts = records.read(Sidecar, path_of(engine))
+    if facts.is_stand_in == (engine.suffix == PLAN):
         raise HarnessError(f"{engine} is of {facts.builder}, which writes no such file", made)
     if engine.stat().st_size != facts.bytes or sha256(engine) != facts.sha256:
-        raise HarnessError(f"{engine} is not the file that {place(engine).name} describes", made)
+        raise HarnessError(f"{engine} is not the file that {path_of(engine).name} describes", made)
     return facts
 
 

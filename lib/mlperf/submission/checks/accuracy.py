@@ -31,8 +31,8 @@ from .base import (
     Finding,
     Rule,
     SubmitterSite,
-    lines,
-    log,
+    read_detail_log,
+    unreadable_lines,
 )
 from .benchmarks import form
 from .performance import seeds
@@ -102,17 +102,17 @@ KEEP_OUTPUTS = "let the accuracy run keep the outputs of these samples, and put 
 
 def runs(site: SubmitterSite) -> Iterator[Finding]:
     """The accuracy run of every scenario."""
-    for cell, known in site.known:
+    for cell, known in site.known_cells:
         place = cell.accuracy
-        yield from site.lost(FILES, place, ACCURACY, RERUN)
-        yield from site.foreign(EXTRA, place, ACCURACY)
+        yield from site.missing_file_findings(FILES, place, ACCURACY, RERUN)
+        yield from site.unknown_file_findings(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
         yield from _outputs(site, place, known)
         # A run in another mode has no answers, which _log reports.
-        if log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
+        if read_detail_log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
             yield from _answers(site, place, known)
         if (place / DETAIL).is_file():
-            yield from lines(site, place / DETAIL, RERUN)
+            yield from unreadable_lines(site, place / DETAIL, RERUN)
             yield from _log(site, cell, place, known)
     yield from _copies(site)
     yield from _hashes(site)
@@ -141,7 +141,7 @@ def _text(
     elif not stated or not EXACT_HASH.search(text(path)):
         mend = LOST if log_file.is_file() and truncate.cut(log_file) else "generate the tree again"
         yield HASH.broken(where, "no line hash=SHA-256", mend)
-    if site.uncut(place):
+    if site.is_accuracy_log_too_long(place):
         size = f"{log_file.stat().st_size / 1024:.0f} KiB"
         hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
         yield LENGTH.broken(site.where(log_file), f"it has {size}", hint)
@@ -261,7 +261,7 @@ def _answers(site: SubmitterSite, place: Path, known: BenchmarkSpec) -> Iterator
         yield ANSWERS.broken(where, "it was changed after it was cut", "generate the tree again")
     sizes = {len(data) for _, data in answers} if known.answers is Answers.FIXED else set()
     yield from ANSWERS.unless(len(sizes) < 2, where, "its answers differ in size", RERUN)
-    yield from indices(where, answers, log(place))
+    yield from indices(where, answers, read_detail_log(place))
 
 
 def indices(where: str, answers: list[tuple[int, str]], detail: DetailLog) -> Iterator[Finding]:
@@ -276,7 +276,7 @@ def indices(where: str, answers: list[tuple[int, str]], detail: DetailLog) -> It
 def _log(
     site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
-    detail, where = log(place), site.where(place / DETAIL)
+    detail, where = read_detail_log(place), site.where(place / DETAIL)
     mode = detail.values.get("effective_test_mode")
     if mode != ACCURACY_MODE:
         yield MODE.broken(where, f"the run was made in the mode {mode}", RERUN)
@@ -288,14 +288,16 @@ def _log(
     expected = Scenario.of_folder(cell.scenario)
     if measured.lower() not in (
         (expected.loadgen if expected else cell.scenario).lower(),
-        str(log(cell.run).values.get("effective_scenario", "")).lower(),
+        str(read_detail_log(cell.run).values.get("effective_scenario", "")).lower(),
     ):
         rule = SCENARIO.at(WARNING, mode != ACCURACY_MODE)
         yield rule.broken(where, f"this is a log of {measured}", RERUN)
     # Accuracy runs without any seeds have been accepted.
     rule = SEEDS.at(WARNING, detail.values.get("effective_qsl_rng_seed") == 0)
     yield from seeds(site, where, detail, rule, RERUN)
-    used, before = (each_log.values.get("loadgen_version") for each_log in (detail, log(cell.run)))
+    used, before = (
+        each_log.values.get("loadgen_version") for each_log in (detail, read_detail_log(cell.run))
+    )
     fault = f"LoadGen is {used}, in the performance run {before}"
     yield from VERSION.unless(not before or used == before, where, fault, RERUN)
     yield from _agreement(site, cell, where, detail)
@@ -308,7 +310,7 @@ def _agreement(
     """Check an accuracy run for contradictions, and against the performance run."""
     faults = (
         *agreement.of_accuracy(detail, text(cell.accuracy / SUMMARY)),
-        *agreement.of_one_result(detail, log(cell.run)),
+        *agreement.of_one_result(detail, read_detail_log(cell.run)),
     )
     for fault in faults:
         yield SHARE.at(WARNING, fault.doubtful).broken(where, fault.text, RERUN)
@@ -383,7 +385,7 @@ def _shared(first: ScenarioCell, cell: ScenarioCell, place: Path) -> bool:
     if first.benchmark != cell.benchmark:
         twins = {ACCURACY_SUFFIX.sub("", name) for name in (first.benchmark, cell.benchmark)}
         return len(twins) == 1 and first.scenario.lower() == cell.scenario.lower()
-    return _inferred(first, cell, of_log(log(place).values.get("effective_scenario")))
+    return _inferred(first, cell, of_log(read_detail_log(place).values.get("effective_scenario")))
 
 
 def _inferred(first: ScenarioCell, cell: ScenarioCell, measured: Scenario | None) -> bool:

@@ -46,7 +46,7 @@ class Finding:
     mend: str
 
     def __post_init__(self) -> None:
-        """Take the commands in the remedy as such."""
+        """Make a ``Hint`` of the remedy, so that its commands are shown as such."""
         object.__setattr__(self, "mend", Hint(self.mend))
 
 
@@ -98,7 +98,7 @@ ACCURACY_SUFFIX = re.compile(r"-(?:95|99|99\.9)$")
 LINES = Rule("log.lines", "every line of a detailed log can be read", CHECKER)
 LINE = detail_log.PREFIX.strip()
 # Of some 6,500 published logs none has one of these twice with other values.
-SAID_ONCE = ("effective_", "result_", "early_stopping_", "qsl_reported_")
+LOGGED_ONCE = ("effective_", "result_", "early_stopping_", "qsl_reported_")
 
 
 class SubmitterSite:
@@ -123,7 +123,7 @@ class SubmitterSite:
 
     @cached_property
     def cells(self) -> tuple[ScenarioCell, ...]:
-        """All scenarios."""
+        """All folders of scenarios, one for each system, benchmark and scenario."""
         return tuple(cells(self.root, self.layout))
 
     @cached_property
@@ -141,7 +141,7 @@ class SubmitterSite:
         return str(self.systems.get(system, {}).get("system_type", "")).replace(" ", "")
 
     @cached_property
-    def early(self) -> bool:
+    def allows_empty(self) -> bool:
         """Whether the round is one whose checker let empty fields and files pass."""
         return not rounds.since(self.layout.round, FIRST_FILLED)
 
@@ -151,7 +151,7 @@ class SubmitterSite:
         return catalog.find(name, self.layout.round, open_division=not self.strict)
 
     @cached_property
-    def known(self) -> tuple[tuple[ScenarioCell, BenchmarkSpec], ...]:
+    def known_cells(self) -> tuple[tuple[ScenarioCell, BenchmarkSpec], ...]:
         """The scenarios of known benchmarks that LoadGen has measured, with their rules."""
         logged = (cell for cell in self.cells if not cell.by_client)
         specs = ((cell, self.rules(cell.benchmark)) for cell in logged)
@@ -165,20 +165,22 @@ class SubmitterSite:
         """A path as findings name it."""
         return self.tree.relative(path)
 
-    def foreign(self, rule: Rule, folder: Path, known: tuple[str, ...]) -> Iterator[Finding]:
+    def unknown_file_findings(
+        self, rule: Rule, folder: Path, known: tuple[str, ...]
+    ) -> Iterator[Finding]:
         """Yield findings for unknown files in ``folder``; ``known`` ones are allowed."""
-        for name in self.extra(folder, known):
+        for name in self.unknown_files(folder, known):
             where = self.where(folder / name)
             yield rule.broken(where, "a file that does not belong here", f"rm {where}")
 
-    def lost(
-        self, rule: Rule, folder: Path, wanted: tuple[str, ...], mend: str
+    def missing_file_findings(
+        self, rule: Rule, folder: Path, required: tuple[str, ...], mend: str
     ) -> Iterator[Finding]:
-        """Findings for ``wanted`` files that are not there or empty."""
-        for name in missing(folder, wanted):
+        """Yield findings for ``required`` files that are missing or empty."""
+        for name in missing(folder, required):
             yield rule.broken(self.where(folder / name), "missing or empty", mend)
 
-    def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
+    def unknown_files(self, folder: Path, known: tuple[str, ...]) -> list[str]:
         """Return the files of a folder that are neither ``known`` nor ignored by the checkers."""
         if not folder.is_dir():
             return []
@@ -187,7 +189,7 @@ class SubmitterSite:
             path.name for path in folder.iterdir() if path.is_file() and path.name not in known
         )
 
-    def uncut(self, folder: Path) -> bool:
+    def is_accuracy_log_too_long(self, folder: Path) -> bool:
         """Whether the accuracy log in a folder is longer than it may be."""
         return truncate.needed(folder)
 
@@ -213,63 +215,65 @@ def readable(path: Path) -> bool:
     return True
 
 
-def log(folder: Path) -> DetailLog:
-    """LoadGen's detailed log in a folder."""
+def read_detail_log(folder: Path) -> DetailLog:
+    """Return LoadGen's detailed log of a folder; an empty one where there is none."""
     return detail_log.read(folder / "mlperf_log_detail.txt")
 
 
-def lines(site: SubmitterSite, path: Path, again: str) -> Iterator[Finding]:
-    """Yield findings for unreadable lines of a detailed log."""
+def unreadable_lines(site: SubmitterSite, path: Path, remedy: str) -> Iterator[Finding]:
+    """Yield findings, with ``remedy``, for unreadable lines of the detailed log ``path``."""
     try:
         content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        yield LINES.broken(site.where(path), "it is not UTF-8", again)
+        yield LINES.broken(site.where(path), "it is not UTF-8", remedy)
         return
     if what := detail_log.other_log(path):
-        yield LINES.broken(site.where(path), f"it is {what}", again)
+        yield LINES.broken(site.where(path), f"it is {what}", remedy)
         return
     # Only the checkers of rounds from 6.0 on end with a traceback at such lines.
     strange = LINES.at(WARNING, not site.tree.layout.joined)
-    for rule, faults in ((strange, _strange(content)), (LINES, _faults(content))):
+    for rule, faults in ((strange, _faults_of_form(content)), (LINES, _faults_of_records(content))):
         for fault in islice(faults, 1):
-            yield rule.broken(site.where(path), fault, again)
+            yield rule.broken(site.where(path), fault, remedy)
 
 
-def _strange(whole: str) -> Iterator[str]:
-    """What LoadGen writes in no log."""
+def _faults_of_form(whole: str) -> Iterator[str]:
+    """Yield what LoadGen never writes: another first line, or a record without ``is_error``."""
     if whole and not whole.startswith(LINE):
         yield "line 1 is not a record of LoadGen"
-    for at, line in _logged(whole):
+    for at, line in _numbered_records(whole):
         if '"is_error"' not in line:
             yield f"line {at} does not tell whether it is an error"
 
 
-def _faults(whole: str) -> Iterator[str]:
+def _faults_of_records(whole: str) -> Iterator[str]:
     """Yield lines that are no records, and settings and results that are logged twice, differently.
 
     The checkers take the first of two, what shows a log the last.
     """
     said: dict[str, object] = {}
-    for at, line in _logged(whole):
+    for at, line in _numbered_records(whole):
         record = detail_log.record(line)
         if record is None:
             broken = detail_log.broken_record(whole.splitlines(), at - 1)
             why = f"has a line break in the value of {broken[0]}" if broken else ""
             yield f"line {at} {why or 'is not a record of LoadGen'}"
-        elif record[0].startswith(SAID_ONCE) and said.setdefault(record[0], record[1]) != record[1]:
+        elif (
+            record[0].startswith(LOGGED_ONCE) and said.setdefault(record[0], record[1]) != record[1]
+        ):
             yield f"line {at} says {record[0]} again, and not the same"
 
 
-def _logged(whole: str) -> Iterator[tuple[int, str]]:
+def _numbered_records(whole: str) -> Iterator[tuple[int, str]]:
     """The lines that the parsers look at, with their numbers."""
     return ((at, line) for at, line in enumerate(whole.splitlines(), 1) if line.startswith(LINE))
 
 
-def missing(folder: Path, wanted: tuple[str, ...]) -> list[str]:
-    """The names of ``wanted`` files that are not there or empty."""
+def missing(folder: Path, required: tuple[str, ...]) -> list[str]:
+    """Return the names of the ``required`` files that are missing or empty."""
     return [
         name
-        for name in wanted
+        for name in required
         if not (folder / name).is_file() or not (folder / name).stat().st_size
     ]
 

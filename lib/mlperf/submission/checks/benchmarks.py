@@ -191,7 +191,7 @@ def _described(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     )
     again = DESCRIBE
     for lost in missing(folder, wanted):
-        rule = FILES.at(WARNING, site.early and (folder / lost).is_file())
+        rule = FILES.at(WARNING, site.allows_empty and (folder / lost).is_file())
         yield rule.broken(site.where(folder / lost), "missing or empty", again)
     for name in names:
         if not missing(folder, (name,)):

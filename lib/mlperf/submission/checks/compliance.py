@@ -28,7 +28,7 @@ from .base import (
     Finding,
     Rule,
     SubmitterSite,
-    log,
+    read_detail_log,
     readable,
 )
 from .performance import FULL, folder
@@ -101,7 +101,7 @@ PASSED = {
 
 def tests(site: SubmitterSite) -> Iterator[Finding]:
     """Every test of every scenario."""
-    for cell, known in site.known if site.strict else ():
+    for cell, known in site.known_cells if site.strict else ():
         for test in site.layout.tests(known.tests(site.layout.round)):
             place = cell.compliance(test)
             if place.is_dir():
@@ -114,7 +114,7 @@ def tests(site: SubmitterSite) -> Iterator[Finding]:
 def _test(
     site: SubmitterSite, cell: ScenarioCell, test: str, place: Path, known: BenchmarkSpec
 ) -> Iterator[Finding]:
-    yield from site.lost(FILES, place, TEXTS[test], RERUN)
+    yield from site.missing_file_findings(FILES, place, TEXTS[test], RERUN)
     yield from verdicts(site, cell, test, known)
     # Before, the checker looked at verdicts alone.
     if test in TIMED and rounds.since(site.layout.round, FIRST_SINGLE):
@@ -122,7 +122,7 @@ def _test(
         yield from _compared(site, cell, test, place, known)
     if test in LOGGED:
         yield from _logged(site, cell, test, place, known)
-    yield from site.foreign(FILES.at(WARNING), place, TEXTS[test])
+    yield from site.unknown_file_findings(FILES.at(WARNING), place, TEXTS[test])
 
 
 def verdicts(
@@ -198,7 +198,9 @@ def _not_passed(where: str, test: str, lost: str, short: bool) -> Finding:
 def _is_short(cell: ScenarioCell, test: str, known: BenchmarkSpec) -> bool:
     """Whether the test or the result is shorter than the rules want runs to be."""
     runs = cell.run, cell.compliance(test) / "performance" / "run_1"
-    return any(verify.is_short(detail, known) for detail in map(log, runs) if detail.values)
+    return any(
+        verify.is_short(detail, known) for detail in map(read_detail_log, runs) if detail.values
+    )
 
 
 def _nearly(site: SubmitterSite, known: BenchmarkSpec, place: Path) -> Iterator[Finding]:
@@ -221,7 +223,7 @@ def _compared(
 ) -> Iterator[Finding]:
     """Compare the test's log with the result's, and with its audit.config."""
     run = place / "performance" / "run_1"
-    tested, submitted = log(run), log(cell.run)
+    tested, submitted = read_detail_log(run), read_detail_log(cell.run)
     where = site.where(run / DETAIL)
     if not tested.values:
         return
@@ -269,7 +271,7 @@ def _logged(
 ) -> Iterator[Finding]:
     accuracy = place / "accuracy"
     required_files = (truncate.LOG, truncate.TEXT) if test == "TEST01" else (truncate.LOG,)
-    yield from site.lost(FILES, accuracy, required_files, RERUN)
+    yield from site.missing_file_findings(FILES, accuracy, required_files, RERUN)
     yield from _beside(site, test, place)
     where = site.where(accuracy / truncate.LOG)
     hint = "truncate it: `cm run script --tags=run,mlperf,inference,truncate,accuracy-log`"
@@ -280,8 +282,10 @@ def _logged(
     if test != "TEST01":
         return
     yield from _hash(site, accuracy / truncate.TEXT)
-    yield from indices(where, entries(accuracy / truncate.LOG), log(cell.accuracy))
-    yield from LENGTH.unless(not site.uncut(accuracy), where, "it is longer than 10 KiB", hint)
+    yield from indices(where, entries(accuracy / truncate.LOG), read_detail_log(cell.accuracy))
+    yield from LENGTH.unless(
+        not site.is_accuracy_log_too_long(accuracy), where, "it is longer than 10 KiB", hint
+    )
     if verify.PASS in text(place / TEXTS[test][0]):
         # Detections of one image may come in another order.
         rule = ANSWERS.at(WARNING, known.answers is not Answers.FIXED)
@@ -315,7 +319,7 @@ def _beside(site: SubmitterSite, test: str, place: Path) -> Iterator[Finding]:
     # The checkers of before 6.0 refuse accuracies where the answers are equal.
     beside = TEST_ACCURACY[: 2 if passed and test == "TEST01" else None]
     rule = FILES.at(WARNING, site.layout.joined)
-    for name in site.extra(accuracy, beside):
+    for name in site.unknown_files(accuracy, beside):
         fault = "accuracies count only where the answers are not the same"
         kept = name in TEST_ACCURACY
         where = site.where(accuracy / name)

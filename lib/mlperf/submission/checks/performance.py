@@ -29,9 +29,9 @@ from .base import (
     Finding,
     Rule,
     SubmitterSite,
-    lines,
-    log,
     missing,
+    read_detail_log,
+    unreadable_lines,
 )
 from .figures import figures
 from .run import CheckedRun
@@ -68,7 +68,7 @@ FULL = "run with --execution_mode=valid"
 
 def runs(site: SubmitterSite) -> Iterator[Finding]:
     """The performance run of every scenario."""
-    for cell, known in site.known:
+    for cell, known in site.known_cells:
         yield from folder(site, cell, cell.run, known)
 
 
@@ -76,16 +76,16 @@ def folder(
     site: SubmitterSite, cell: ScenarioCell, place: Path, known: BenchmarkSpec, test: str = ""
 ) -> Iterator[Finding]:
     """One folder of logs, those of a compliance ``test`` or of the result itself."""
-    yield from site.lost(FILES, place, LOGS, RERUN)
+    yield from site.missing_file_findings(FILES, place, LOGS, RERUN)
     powered = place == cell.run and cell.powered
     known_files = (*LOGS, truncate.LOG, *([POWER_LOG] if powered else []))
     # The modular checker lists the files of a test alone.
     extra = EXTRA.at(WARNING, site.layout.joined and not test)
-    yield from site.foreign(extra, place, known_files)
+    yield from site.unknown_file_findings(extra, place, known_files)
     lost = missing(place, LOGS)
-    run = CheckedRun(site, cell, known, site.where(place / LOGS[0]), log(place), test)
+    run = CheckedRun(site, cell, known, site.where(place / LOGS[0]), read_detail_log(place), test)
     if LOGS[0] not in lost:
-        yield from lines(site, place / LOGS[0], RERUN)
+        yield from unreadable_lines(site, place / LOGS[0], RERUN)
         yield from judged(run)
         yield from seeds(site, run.where, run.log, SEEDS, RERUN, test)
     rule = CONSISTENT.at(WARNING, bool(test))

@@ -17,7 +17,17 @@ from ..build import LOGS, METER_FILES, SAMPLES
 from ..counted import during, lasted
 from ..files import text
 from ..layouts import POWER, RANGING, SYSTEMS, ScenarioCell
-from .base import CHECKER, FIRST_FILLED, RULES, Finding, Rule, SubmitterSite, log, missing, number
+from .base import (
+    CHECKER,
+    FIRST_FILLED,
+    RULES,
+    Finding,
+    Rule,
+    SubmitterSite,
+    missing,
+    number,
+    read_detail_log,
+)
 from .power_session import session
 
 FILES = Rule("power.files", "the files of a power measurement and no others", CHECKER)
@@ -71,7 +81,7 @@ def _files(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
         folder = cell.results / name
         for lost in missing(folder, wanted):
             yield FILES.broken(site.where(folder / lost), "missing or empty", AGAIN)
-        for more in site.extra(folder, (*wanted, truncate.LOG)):
+        for more in site.unknown_files(folder, (*wanted, truncate.LOG)):
             where = site.where(folder / more)
             yield FILES.broken(where, "a file that does not belong here", f"rm {where}")
 
@@ -81,7 +91,7 @@ def _readings(site: SubmitterSite, folder: Path) -> Iterator[Finding]:
     readings = text(folder / SAMPLES)
     if not readings:
         return
-    span = lasted(log(folder))
+    span = lasted(read_detail_log(folder))
     if span is None:
         where = site.where(folder / LOGS[0])
         yield FIGURE.broken(where, "it does not hold power_begin and power_end", AGAIN)
@@ -103,7 +113,9 @@ def _copied(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
 
 def _ranged(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     """Check that a run took about as much power as its ranging run."""
-    run, ranging = (counted.power(f, log(f)) for f in (cell.run, cell.results / RANGING))
+    run, ranging = (
+        counted.power(f, read_detail_log(f)) for f in (cell.run, cell.results / RANGING)
+    )
     if run is None or ranging is None:
         return
     low, high = POWER_OF_RANGING
@@ -115,7 +127,7 @@ def _ranged(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
 def _supplied(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     """Check that a run took no more than its system's power supplies give."""
     capacity = number(site.systems.get(cell.system, {}).get(CAPACITY))
-    power = counted.power(cell.run, log(cell.run))
+    power = counted.power(cell.run, read_detail_log(cell.run))
     if capacity and power is not None and power.watts > capacity:
         fault = f"a mean of {power.watts:g} W, {CAPACITY} is {capacity:g}"
         yield CONSISTENT.broken(site.where(cell.run / SAMPLES), fault, AGAIN)

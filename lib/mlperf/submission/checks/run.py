@@ -44,7 +44,7 @@ class CheckedRun:
     @property
     def lenient(self) -> bool:
         """Whether this is a test of a round that accepted tests made in another one's way."""
-        return bool(self.test) and self.site.early
+        return bool(self.test) and self.site.allows_empty
 
     def number(self, key: str) -> float:
         """A number in the log, in the unit that its key names; zero where there is none."""

@@ -102,7 +102,7 @@ def _required_fields(
 ) -> Iterator[tuple[SystemField, Rule]]:
     """Yield the fields that a description must have, with the rule that requires them."""
     for field in FIELDS:
-        yield field, FIELD.at(WARNING, site.early and field.name in LATER)
+        yield field, FIELD.at(WARNING, site.allows_empty and field.name in LATER)
     networked = site.division == Division.NETWORK or over_network(document)
     # The modular checker requires them with any is_network.
     said = site.layout.modular and bool(document.get("is_network"))
