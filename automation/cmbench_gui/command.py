@@ -76,26 +76,28 @@ def choice_of(
     """The choice that fields of a form, or the query of a link, make of ``script``.
 
     ``tags`` holds variations, once or several times; ``_NAME`` the value of a dynamic one; ``more``
-    further flags, one a line. ``name`` is what names the script (``Names``), its alias by default.
-    Raises ``bad-value`` for what can be no flag, and for a value that ends where its comma is.
+    further flags, one a line. ``name`` is what names the script (``ScriptNames``), its alias by
+    default. Raises ``bad-value`` for what can be no flag, and for a dynamic value with a comma.
     """
     pairs = [(key, value.strip()) for key, value in form_fields]
-    variations = _chosen(pairs)
+    variations = _variation_words(pairs)
     # A field left empty says nothing; an empty key of a group empties it.
     flags = {_as_typed(k): v for k, v in pairs if _is_flag(k) and (v or "." in k)}
     for key, value in pairs:
         if key == "more":
-            flags.update(_more(value))
+            flags.update(_further_flags(value))
     plain = [word.strip().removeprefix("_") for word in variations]
     return ComposedCommand(name or script.alias, tuple(dict.fromkeys(filter(None, plain))), flags)
 
 
-def _chosen(pairs: Sequence[tuple[str, str]]) -> list[str]:
+def _variation_words(pairs: Sequence[tuple[str, str]]) -> list[str]:
     named = [word for key, value in pairs if key == "tags" for word in value.split(",")]
-    return named + [_dynamic(key, value) for key, value in pairs if key.startswith("_") and value]
+    return named + [
+        _dynamic_variation(key, value) for key, value in pairs if key.startswith("_") and value
+    ]
 
 
-def _dynamic(head: str, value: str) -> str:
+def _dynamic_variation(head: str, value: str) -> str:
     if "," in value:
         hint = f"a comma begins the next tag: choose {head} once for each value"
         raise Error("bad-value", f"{head}.{value} is not a variation", hint=hint)
@@ -120,7 +122,7 @@ def _as_typed(name: str) -> str:
     return first.replace("-", "_") + dot + rest
 
 
-def _more(text: str) -> Iterator[tuple[str, str]]:
+def _further_flags(text: str) -> Iterator[tuple[str, str]]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.lstrip("-").partition("=")
         full = _as_typed(name.strip())
@@ -131,7 +133,7 @@ def _more(text: str) -> Iterator[tuple[str, str]]:
         yield full, value.strip() if equals else "yes"
 
 
-class Names:
+class ScriptNames:
     """What names one script of a home and no other, whatever repositories hold one of its alias."""
 
     def __init__(self, index: Index) -> None:
@@ -164,7 +166,7 @@ def words_of(
     rows = index.find(parse_tags(tags))
     unique = len({row.path for row in rows}) == 1
     chosen = [f"_{v}" for v in choice.variations]
-    named = [] if unique else [Names(index).of(script)]
+    named = [] if unique else [ScriptNames(index).of(script)]
     tagged = ",".join([*(tags if unique else ()), *chosen])
     flags = [_flag(name, value, script) for name, value in choice.flags.items()]
     return ["cm", verb, "script", *named, *([f"--tags={tagged}"] if tagged else []), *flags]
@@ -204,7 +206,7 @@ def in_python(words: Sequence[str]) -> str:
     """The same by the Python API."""
     arguments = [
         f"    {name}={value!r}," if name.isidentifier() else f"    **{{{name!r}: {value!r}}},"
-        for name, value in nested(words).items()
+        for name, value in nested_flags(words).items()
     ]
     return "\n".join(
         [
@@ -224,13 +226,13 @@ def in_yaml(words: Sequence[str]) -> str:
     """The flags as a file, and the command that reads it."""
     import yaml
 
-    text: str = yaml.safe_dump(nested(words), sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.safe_dump(nested_flags(words), sort_keys=False, allow_unicode=True, width=100)
     return f"# cm {words[1]} script @run.yaml\n{text}"
 
 
-def nested(words: Sequence[str]) -> dict[str, Any]:
-    """Flags as ``cm`` makes them of words: those of a group in a dictionary."""
-    parsed = _cmind(words)
+def nested_flags(words: Sequence[str]) -> dict[str, Any]:
+    """Return the flags of a command as the Python API takes them: a group is a dictionary."""
+    parsed = _parse_as_cmind(words)
     names = {"artifact": "name"} if "artifact" in parsed else {}
     return {names.get(key, key): value for key, value in parsed.items()}
 
@@ -263,7 +265,7 @@ def is_command(text: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """The words of a pasted command; raises ``bad-value`` if it is not ours."""
+    """Return the words of a pasted command; raise ``bad-value`` if it does not run a script."""
     joined = re.sub(r"[ \t]*[\\`^][ \t]*\r?\n[ \t]*", " ", text.strip())
     joined = re.sub(r"^\s*[$>]\s+", "", joined)
     try:
@@ -276,7 +278,7 @@ def split(text: str) -> list[str]:
         ) from None
     if words[:1] == ["cmr"]:
         words[:1] = ["cm", "run", "script"]
-    words = _of_mlc(words)
+    words = _as_cm_words(words)
     if words[:1] != ["cm"] or words[1:2] == [] or words[1] not in VERBS or words[2:3] != ["script"]:
         raise Error(
             "bad-value",
@@ -299,7 +301,7 @@ def _without_comment(text: str) -> str:
     return text
 
 
-def _of_mlc(words: Sequence[str]) -> list[str]:
+def _as_cm_words(words: Sequence[str]) -> list[str]:
     """A command of MLC as one of ours: there the words behind the verb, up to a flag, are tags."""
     full = [*MLC.get(words[0], words[:1]), *words[1:]] if words else []
     if full[:1] != ["mlc"]:
@@ -310,7 +312,7 @@ def _of_mlc(words: Sequence[str]) -> list[str]:
     return ["cm", *verb, *flags, *rest[len(tags) :]]
 
 
-def _cmind(words: Sequence[str]) -> dict[str, Any]:
+def _parse_as_cmind(words: Sequence[str]) -> dict[str, Any]:
     """What ``cm`` itself makes of the words behind verb and thing."""
     from cmind.cli import parse as parsed_by_cmind
 
@@ -332,23 +334,23 @@ def parse(text: str | Sequence[str], workspace: Workspace) -> ParsedCommand:
     Raises ``bad-value``, ``script-not-found``, ``variation-not-found``.
     """
     words = split(text) if isinstance(text, str) else list(text)
-    call = _cmind(words)
+    call = _parse_as_cmind(words)
     tags, name = tags_of(call)
     if not (tags.wanted or name):
         raise Error("bad-value", "no script is named", hint="add --tags=TAGS")
-    script = meant(workspace, tags, name)
-    flags = {k: v for k, v in flat(flags_of(call)) if (v or "." in k) and k != "tags"}
+    script = resolve_script(workspace, tags, name)
+    flags = {k: v for k, v in flatten_flags(flags_of(call)) if (v or "." in k) and k != "tags"}
     explained = [ExplainedWord(" ".join(words[:3]), f"cmbench {VERBS[words[1]]}")]
-    explained += _of_names(tags, name, script)
-    explained += [_of_flag(key, value, script) for key, value in flags.items()]
-    chosen = ComposedCommand(Names(workspace.index).of(script), tags.variations, flags)
+    explained += _explain_names(tags, name, script)
+    explained += [_explain_flag(key, value, script) for key, value in flags.items()]
+    chosen = ComposedCommand(ScriptNames(workspace.index).of(script), tags.variations, flags)
     return ParsedCommand(words[1], chosen, tuple(explained))
 
 
-def meant(workspace: Workspace, tags: Tags, name: str) -> Script:
-    """The script that a run would take: of those with the tags one that has the variations.
+def resolve_script(workspace: Workspace, tags: Tags, name: str) -> Script:
+    """Return the script that a run would take: one with the tags and the variations.
 
-    Where none has them it is the one without. Raises ``script-not-found``.
+    Where none has the variations it is one with the tags. Raises ``script-not-found``.
     """
     from cmbench import api
 
@@ -360,28 +362,28 @@ def meant(workspace: Workspace, tags: Tags, name: str) -> Script:
     return api.show(workspace, Tags(tags.wanted, tags.unwanted), name)
 
 
-def flat(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def flatten_flags(flags: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
     """Yield flags in groups as on a command line: ``env.KEY``, with their texts."""
     for name, value in flags.items():
         if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{name}.")
+            yield from flatten_flags(value, f"{before}{name}.")
         elif isinstance(value, bool):
             yield before + name, "yes" if value else "no"
         else:
             yield before + name, ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _of_names(tags: Tags, name: str, script: Script) -> Iterator[ExplainedWord]:
+def _explain_names(tags: Tags, name: str, script: Script) -> Iterator[ExplainedWord]:
     for word in filter(None, (name, ",".join(tags.wanted))):
         yield ExplainedWord(word, f"the script {script.alias}: {script.title}")
     for variation in tags.variations:
-        yield _of_variation(variation, script)
+        yield _explain_variation(variation, script)
     for variation in tags.unwanted_variations:
         problem = "it has no field in the form: add it to the command yourself"
         yield ExplainedWord(f"-_{variation}", "excludes this variation", problem)
 
 
-def _of_variation(name: str, script: Script) -> ExplainedWord:
+def _explain_variation(name: str, script: Script) -> ExplainedWord:
     known = variation_of(script, name)
     if known is None:
         hint = did_you_mean(name, script.variations) or "see its variations above"
@@ -395,7 +397,7 @@ def variation_of(script: Script, name: str) -> Variation | None:
     return script.variations.get(name) or script.variations.get(f"{name.partition('.')[0]}.#")
 
 
-def _of_flag(name: str, value: str, script: Script) -> ExplainedWord:
+def _explain_flag(name: str, value: str, script: Script) -> ExplainedWord:
     word = _flag(name, value, script)
     if name in script.inputs:
         spec = script.inputs[name]

@@ -66,15 +66,15 @@ def start_page(workspace: Workspace, tags: str, name: str, chosen: Mapping[str, 
     from cmbench.index.select import parse_tags
 
     packages.require()
-    from cmbench_gui.command import Names, choice_of, flat, meant
+    from cmbench_gui.command import ScriptNames, choice_of, flatten_flags, resolve_script
     from cmbench_gui.composer.views import address
 
     selection = parse_tags(tags)
-    script = meant(workspace, selection, name)
+    script = resolve_script(workspace, selection, name)
     _refuse_unknown(chosen, script)
     variations = [("tags", f"_{variation}") for variation in selection.variations]
-    query = urlencode(choice_of(script, [*variations, *flat(chosen)]).query())
-    return address(Names(workspace.index).of(script), query)
+    query = urlencode(choice_of(script, [*variations, *flatten_flags(chosen)]).query())
+    return address(ScriptNames(workspace.index).of(script), query)
 
 
 def _refuse_unknown(chosen: Mapping[str, Any], script: Script) -> None:

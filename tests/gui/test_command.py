@@ -209,7 +209,7 @@ def test_a_script_is_told_apart_from_its_namesake_elsewhere(
     twins: Workspace, repository: str
 ) -> None:
     script = api.show(twins, name=f"some@{repository}:same")
-    choice = command.choice_of(script, [("size", "7")], command.Names(twins.index).of(script))
+    choice = command.choice_of(script, [("size", "7")], command.ScriptNames(twins.index).of(script))
     words = command.words_of(choice, script, twins)
     assert words == ["cm", "run", "script", f"some@{repository}:same", "--size=7"]
     assert command.parse(command.in_bash(words), twins).choice == choice

@@ -97,7 +97,7 @@ def _called(request: RunRequest, planned_steps: list[PlannedStep]) -> dict[str, 
     brought = {tag for step_run in step_runs for tag in step_run.script.tags}
     users_by_program: dict[str, list[str]] = {}
     for step_run in step_runs:
-        programs = request.workspace.index.contents.programs(step_run.script.path).called
+        programs = request.workspace.index.contents.programs(step_run.script.path).called_programs
         for name in (programs & _PROGRAMS) - brought:
             users_by_program.setdefault(name, []).append(step_run.script.alias)
     return users_by_program

@@ -9,4 +9,4 @@ from cmbench.author.lint import CHECKS, LintCheck
 
 MODULES = (lint_files, lint_libraries, lint_meta)
 REGISTRY: Mapping[str, LintCheck] = CHECKS
-"""By number."""
+"""The checks of all modules by their numbers."""

@@ -50,7 +50,7 @@ _HEAD = 1 << 16
 """So much of a large file is looked into: its kind, and the script of an archive that has one."""
 _BESIDE = rb"/\.\./([\w-][\w.-]*)/"
 _KEY = r"\+?\b[A-Z][A-Z0-9_]{2,}\b"
-_RUNS_US = (
+_RUNS_CM = (
     r"\bcm[rx]?\s+(?:run|plan|replay|pull)\b|\bml[cr]r?\s|\bcmind\b|\.access\("
     r"|(?:action|cache)_(?:object|action)\b"
 )
@@ -98,7 +98,7 @@ def own_files(path: str) -> list[tuple[str, int, int]]:
             if entry.is_dir(follow_symlinks=False) or _is_linked(entry, path, linked):
                 pending.append(name + "/")
             else:
-                states += _state(entry, name)
+                states += _size_and_time(entry, name)
     return states
 
 
@@ -150,7 +150,7 @@ def _is_below(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder}/")
 
 
-def _state(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
+def _size_and_time(entry: os.DirEntry[str], name: str) -> list[tuple[str, int, int]]:
     """Name, size and time of a file, or of a link to a folder; nothing for one to nowhere."""
     with suppress(OSError):
         if entry.is_file():
@@ -208,7 +208,7 @@ def read_content(path: str, names: Sequence[str]) -> Content:
             # A pattern in binary data means nothing.
             named |= set(re.findall(_PATTERN, text)) if b"\0" not in data else set()
     shared = tuple(name for each in sorted(beside) if _is_shared(path, name := each.decode()))
-    shared += _left_out(path, tuple(each.decode() for each in named))
+    shared += _named_documents(path, tuple(each.decode() for each in named))
     shared += tuple(f"{os.path.basename(path)}/{left}" for left in sorted(named_left))
     names_beside = [name for name, _, _ in sorted(shared_files(path, shared))]
     large = _large(path, names_beside)
@@ -229,8 +229,8 @@ def _leftovers(path: str) -> list[str]:
     ]
 
 
-def _left_out(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
-    """What of ``path`` is left out but fits a pattern, or begins with a word, in ``named``."""
+def _named_documents(path: str, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return documents and tests of a script that a program of it names, in words or patterns."""
     if not named:
         return ()
     folder = os.path.basename(path)
@@ -258,7 +258,7 @@ def _large(path: str, names: Iterable[str]) -> set[str]:
 
 
 def _read(update: Callable[[bytes], None], path: str, name: str, is_large: bool) -> bytes:
-    """What there is to look into of a file that counts; ``update`` takes what it counts by."""
+    """Pass a file that counts to ``update``, a digest's; return its content to be searched."""
     place = os.path.join(path, name)
     if os.path.isdir(place):
         update(f"{name}\0link\0".encode() + os.fsencode(os.readlink(place)))
@@ -333,12 +333,12 @@ class Programs:
                 self._read[name] = read_or_empty(os.path.join(self._path, name))
         return {name: self._read[name] for name in names if name in self._read}
 
-    def _has(self, pattern: str, ending: str = "") -> bool:
-        texts = self._texts([name for name in self._outer if name.endswith(ending)]).values()
+    def _matches(self, pattern: str, ending: str = "") -> bool:
+        texts = self._texts([name for name in self._at_top if name.endswith(ending)]).values()
         return any(re.search(pattern, text) for text in texts)
 
     @cached_property
-    def _outer(self) -> list[str]:
+    def _at_top(self) -> list[str]:
         return [name for name in self._names if "/" not in name]
 
     @cached_property
@@ -352,26 +352,26 @@ class Programs:
         return set(re.findall(_KEY, "".join(self._texts(self._names).values())))
 
     @cached_property
-    def runs_us(self) -> bool:
-        """Whether they may start the engine itself."""
-        return re.search(_RUNS_US, "".join(self._texts(self._names).values())) is not None
+    def runs_cm(self) -> bool:
+        """Whether a program may start ``cm``, and the engine in it, itself."""
+        return re.search(_RUNS_CM, "".join(self._texts(self._names).values())) is not None
 
     @cached_property
     def calls_sudo(self) -> bool:
         """Whether a program can call ``sudo``."""
-        return self._has(_SUDO)
+        return self._matches(_SUDO)
 
     @cached_property
     def fetches(self) -> bool:
         """Whether a program can download by itself."""
-        return self._has(_SHELL_FETCHES, ".sh") or self._has(_PYTHON_FETCHES, ".py")
+        return self._matches(_SHELL_FETCHES, ".sh") or self._matches(_PYTHON_FETCHES, ".py")
 
     @property
-    def called(self) -> set[str]:
+    def called_programs(self) -> set[str]:
         """All words that stand where a shell or a hook names a program."""
         from cmbench.format.called_programs import called_by_python, called_by_shell
 
-        texts = self._texts(self._outer).items()
+        texts = self._texts(self._at_top).items()
         shell = "\n".join(t for n, t in texts if n.endswith(".sh") and not n.endswith(_OF_OTHERS))
         hooks = "\n".join(text for name, text in texts if name.endswith(".py"))
         hooks = re.sub(_NO_CALL, "", hooks)
@@ -380,7 +380,7 @@ class Programs:
 
     def uses(self, key: str) -> tuple[bool, bool]:
         """Whether a program sets the env key, and whether one names it without setting it."""
-        code = "\n".join(self._texts(self._outer).values())
+        code = "\n".join(self._texts(self._at_top).values())
         word = re.escape(key)
         sets = re.search(rf"""\[['"]{word}['"]\]\s*=[^=]""", code) or re.search(
             rf"""(?m)^\s*echo\s+['"]?{word}=""", code

@@ -126,7 +126,7 @@ class Forecaster:
         return (
             "validate_cache.sh" in names
             or any(ALONE in name.split() or "<" in name for name in step_run.texts("exclusive"))
-            or self._index.contents.programs(step_run.script.path).runs_us
+            or self._index.contents.programs(step_run.script.path).runs_cm
         )
 
     def _words(self, step_run: StepRun) -> Iterable[str]:

@@ -36,7 +36,7 @@ def scripts(request: Request) -> Response:
         matches = api.find(workspace, tags=words.replace(" ", ","), words=words)
     except Error:
         matches = []
-    names = commands.Names(workspace.index)
+    names = commands.ScriptNames(workspace.index)
     named = [(script, name, address(name)) for script in matches for name in (names.of(script),)]
     ready = [row for row in named if not words and row[0].alias == READY]
     # Other repositories have a script of that alias without the tiny form.
@@ -195,7 +195,7 @@ def _with(choice: ComposedCommand, field: FormField, value: str) -> ComposedComm
 
 
 def _plan_flags(choice: ComposedCommand, script: Script, workspace: Workspace) -> dict[str, Any]:
-    return commands.nested(commands.words_of(choice, script, workspace))
+    return commands.nested_flags(commands.words_of(choice, script, workspace))
 
 
 def _chosen(request: Request) -> tuple[Workspace, Script, ComposedCommand]:
@@ -205,7 +205,7 @@ def _chosen(request: Request) -> tuple[Workspace, Script, ComposedCommand]:
     workspace = site_of(request).workspace()
     script = api.show(workspace, name=request.path_params["name"])
     pairs = [(k, v) for k, v in request.query_params.multi_items() if k != "field"]
-    name = commands.Names(workspace.index).of(script)
+    name = commands.ScriptNames(workspace.index).of(script)
     return workspace, script, commands.choice_of(script, pairs, name)
 
 
