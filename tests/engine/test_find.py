@@ -27,6 +27,8 @@ def shelf(lab: Lab) -> Lab:
         ("answers squad", ["get-model-bert"]),
         ("get tool", ["get-tool"]),
         ("get-tool", ["get-tool"]),
+        ("Which network is for my SQuAD?", ["get-model-bert"]),
+        ("a", ["get-dataset-squad", "get-model-bert", "get-tool"]),
     ],
 )
 def test_scripts_are_found_by_any_words(text: str, found: list[str], shelf: Lab) -> None:
@@ -44,6 +46,10 @@ def test_a_pattern_is_of_names_first(shelf: Lab) -> None:
 
 def test_words_that_no_script_has(shelf: Lab) -> None:
     assert shelf.call("search", artifact="squid").answer["list"] == []
+    found = shelf.call("search", artifact="html squad tool")
+    assert found.answer["list"] == []
+    both = "cm find script squad, cm find script tool"
+    assert both in " ".join(found.err.split())
     # Tags are asked for by their whole names.
     assert shelf.call("search", tags="squa").answer["list"] == []
 

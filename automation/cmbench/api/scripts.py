@@ -12,6 +12,13 @@ from cmbench.index.scripts import Index, ScriptRow
 from cmbench.index.select import choose, parse_tags
 from cmbench.session.workspace import Workspace
 from cmbench.values import immutable
+from common.problems import Hint
+
+_FILLERS = (
+    *("a", "about", "an", "and", "are", "can", "command", "do", "does", "for", "how", "i", "in"),
+    *("is", "it", "me", "my", "of", "on", "or", "our", "script", "scripts", "that", "the", "this"),
+    *("to", "want", "what", "which", "with", "you", "your"),
+)
 
 
 @immutable(frozen=True, slots=True, eq=True, repr=True)
@@ -86,7 +93,7 @@ def _matching(index: Index, text: str) -> dict[str, tuple[str, ...]]:
     A word matches a name, tag, title or choice of an input that it is part of; ``*`` stands for
     anything.
     """
-    patterns = [f"*{word}*" for word in re.findall(r"[^\s,]+", text.lower())]
+    patterns = [f"*{word}*" for word in _significant(text)]
     if not patterns:
         return {}
     matches = {}
@@ -97,6 +104,12 @@ def _matching(index: Index, text: str) -> dict[str, tuple[str, ...]]:
         if all(any(fnmatchcase(text, p) for text in (line, *values)) for p in patterns):
             matches[path] = tuple(options)
     return matches
+
+
+def _significant(text: str) -> list[str]:
+    """Return the words to look for: without those of a question, unless there are no others."""
+    words = re.findall(r"[^\s,?]+", text.lower())
+    return [word for word in words if word not in _FILLERS] or words
 
 
 def _options(index: Index, row: ScriptRow) -> list[str]:
@@ -117,7 +130,10 @@ def _refuse_search(index: Index, query: Tags, name: str, words: str) -> None:
     try:
         choose(index, query, name)
     except Error as error:
-        if error.hint.startswith("list what exists") and words:
+        searches = [f"`cm find script {word}`" for word in _occurring(index, words)]
+        if searches:
+            error.hint = Hint.joined(f"some of the words: {', '.join(searches)}", error.hint)
+        elif error.hint.startswith("list what exists") and words:
             terms = {term for row in index.rows().values() for term in (row.alias, *row.tags)}
             terms |= {
                 o.partition("=")[2] for r in index.rows().values() for o in _options(index, r)
@@ -125,6 +141,12 @@ def _refuse_search(index: Index, query: Tags, name: str, words: str) -> None:
             close = did_you_mean(words.lower(), terms)
             error.hint = f"{close}\n{error.hint}".lstrip()
         raise
+
+
+def _occurring(index: Index, words: str) -> list[str]:
+    """Return those of several words that occur in scripts, if not all in one of them."""
+    several = list(dict.fromkeys(_significant(words)))
+    return [word for word in several if len(several) > 1 and _matching(index, word)]
 
 
 def _title(index: Index, row: ScriptRow) -> str:
