@@ -13,10 +13,13 @@ from cmbench_results.store import Store, results_by_id
 from cmbench_results.values import BenchmarkResult
 
 
-def results(workspace: Workspace, *words: str, **filters: str) -> list[BenchmarkResult]:
+def results(
+    *words: str, workspace: Workspace | None = None, **filters: str
+) -> list[BenchmarkResult]:
     """Return all results with these words and column values, best first by benchmark and scenario.
 
-    ``filters`` are those of ``cm find results``: ``scenario="Offline,Server"``. Raises
+    ``filters`` are those of ``cm find results``: ``scenario="Offline,Server"``. Without a
+    ``workspace`` they are those of the home that ``cm`` uses. Raises
     ``unknown-flag`` for a column that there is not, ``bad-value`` and ``extra-missing``.
     """
     with _opened(workspace) as store:
@@ -25,7 +28,7 @@ def results(workspace: Workspace, *words: str, **filters: str) -> list[Benchmark
     return [by_uid[uid] for uid in uids if uid in by_uid]
 
 
-def rows(workspace: Workspace, *words: str, **filters: str) -> list[dict[str, Any]]:
+def rows(*words: str, workspace: Workspace | None = None, **filters: str) -> list[dict[str, Any]]:
     """Return the same with a value per column, as ``cm export results --csv`` writes them."""
     with _opened(workspace) as store:
         chosen = query.of_flags(filters, words)
@@ -35,7 +38,7 @@ def rows(workspace: Workspace, *words: str, **filters: str) -> list[dict[str, An
 
 
 @contextmanager
-def _opened(workspace: Workspace) -> Iterator[Store]:
-    with Store(SourceFiles(workspace.root)) as store:
+def _opened(workspace: Workspace | None) -> Iterator[Store]:
+    with Store(SourceFiles((workspace or Workspace.open()).root)) as store:
         store.refresh()
         yield store

@@ -70,17 +70,17 @@ def test_results_from_python_are_those_of_the_command_line(
     cm("add", "results", str(published), str(tmp_path / "run")).ok()
     workspace = Workspace.open(str(home.cm_repos), [])
     found = json.loads(cm("find", "results", "bert-99", "--json").ok().stdout)["list"]
-    typed = python_api.results(workspace, "bert-99")
+    typed = python_api.results("bert-99", workspace=workspace)
     assert [result.uid for result in typed] == [row["uid"] for row in found]
     assert [result.value for result in typed] == [row["value"] for row in found]
     cm("export", "results", "--csv", f"--output={tmp_path}/all.csv").ok()
     with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as stream:
         exported = list(csv.DictReader(stream))
-    table = python_api.rows(workspace)
+    table = python_api.rows(workspace=workspace)
     assert [list(row) for row in table] == [list(row) for row in exported]
-    assert len(python_api.rows(workspace, organization="none")) == 0
+    assert len(python_api.rows(workspace=workspace, organization="none")) == 0
     with pytest.raises(Error, match="results have no colour"):
-        python_api.results(workspace, colour="red")
+        python_api.results(workspace=workspace, colour="red")
 
 
 def test_each_point_of_a_sweep_has_its_repeats(cm: Cm, tmp_path: Path) -> None:
