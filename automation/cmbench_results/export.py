@@ -32,6 +32,16 @@ def check_free(path: Path, force: bool) -> None:
         )
 
 
+def refuse_file_name(kind: str, value: Any) -> None:
+    """Raise ``bad-value`` where a format has a value, which is most likely the name of a file."""
+    if value is not True and str(value).lower() not in ("true", "yes", "on", "1"):
+        raise Error(
+            "bad-value",
+            f"--{kind}={value}: --{kind} takes no value",
+            hint=f"name the file with --output: `--{kind} --output={value}`",
+        )
+
+
 def flat(rows: Iterable[Mapping[str, Any]], settings: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield rows with a column for each of these settings in place of one for all of them."""
     for row in rows:

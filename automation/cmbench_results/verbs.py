@@ -204,7 +204,7 @@ def export_results(command: Command) -> Reply:
         )
     kind = chosen[0]
     suffix = "zip" if kind == "bundle" else kind
-    _refuse_name(kind, command.flags[kind])
+    export.refuse_file_name(kind, command.flags[kind])
     path = Path(str(command.flags.get("output") or f"results.{suffix}")).expanduser().absolute()
     export.check_free(path, bool(command.flags.get("force")))
     with _store(command) as store:
@@ -229,16 +229,6 @@ def export_results(command: Command) -> Reply:
         writers[kind](rows, path)
     data = {"path": str(path), "results": len(page.rows)}
     return Reply(data, f"{render.count(len(page.rows), 'result')} in {path}")
-
-
-def _refuse_name(kind: str, value: Any) -> None:
-    """Raise ``bad-value`` where a format has a value, which is most likely the name of a file."""
-    if value is not True and str(value).lower() not in ("true", "yes", "on", "1"):
-        raise Error(
-            "bad-value",
-            f"--{kind}={value}: --{kind} takes no value",
-            hint=f"name the file with --output: `--{kind} --output={value}`",
-        )
 
 
 def remove_results(command: Command) -> Reply:

@@ -249,6 +249,20 @@ def effects(rows: Sequence[Effect], figure: str) -> str:
     return "\n".join(lines)
 
 
+def rows_of(entries: Sequence[tuple[SweepPoint, PointOutcome]]) -> list[dict[str, Any]]:
+    """Return a row per point, all with the same columns: values, figures (medians), spreads."""
+    axes = dict.fromkeys(name for point, _ in entries for name in point.values)
+    figures = dict.fromkeys(name for _, outcome in entries for name in outcome.names)
+    return [
+        {"point": point.number, "status": outcome.status, "runs": len(outcome.runs)}
+        | {f"values.{axis}": point.values.get(axis) for axis in axes}
+        | {f"figures.{name}": outcome.figure(name) for name in figures}
+        | {f"spreads.{name}": spread(outcome.all_of(name)) for name in figures}
+        | {"reason": outcome.reason, "command": command_of(point)}
+        for point, outcome in entries
+    ]
+
+
 def data_of(point: SweepPoint, outcome: PointOutcome) -> dict[str, Any]:
     """Return a point as JSON holds it."""
     return {

@@ -10,7 +10,8 @@ from typing import Any
 
 from cmbench.cli.reply import Command, Reply, refuse_unknown
 from cmbench.errors import Error
-from cmbench.lib.text_files import listed
+from cmbench.lib.text_files import counted, listed
+from cmbench_results.export import as_csv, as_parquet, check_free, refuse_file_name
 from cmbench_sweep import driver, render
 from cmbench_sweep.driver import OpenSweep
 from cmbench_sweep.execution_flags import ELSEWHERE
@@ -143,6 +144,33 @@ def show_experiment(command: Command) -> Reply:
     references = ReferenceCheck.of(command.flags, sweep)
     references.write(points, outcomes, sayer_of(command))
     return _reply(store, sweep, points, outcomes, references)
+
+
+def export_experiment(command: Command) -> Reply:
+    """``cm export experiment NAME``: its points as a table in a file, CSV by default.
+
+    Raises ``needs-input``, ``sweep-not-found``, ``no-results``, ``bad-value`` for a file that
+    exists already.
+    """
+    if not command.names:
+        hint = "name one: `cm export experiment NAME --csv` (`cm show experiment` lists them)"
+        raise Error("needs-input", "no sweep is named", hint=hint)
+    if command.flags.get("csv") and command.flags.get("parquet"):
+        hint = "leave out --csv or --parquet"
+        raise Error("bad-value", "--csv and --parquet are two formats", hint=hint)
+    kind = "parquet" if command.flags.get("parquet") else "csv"
+    refuse_file_name(kind, command.flags.get(kind, True))
+    store = PointStore(command.workspace.root)
+    sweep, points = sweep_from(store.stored_sweep(command.names[0]))
+    outcomes = store.outcomes(points)
+    report(sweep, points, outcomes).figure()  # raises where there is nothing to export
+    chosen = command.flags.get("output") or f"{sweep.name}.{kind}"
+    path = Path(str(chosen)).expanduser().absolute()
+    check_free(path, bool(command.flags.get("force")))
+    writer = as_parquet if kind == "parquet" else as_csv
+    writer(render.rows_of([(point, outcomes[point.key]) for point in points]), path)
+    data = {"path": str(path), "points": len(points)}
+    return Reply(data, f"{counted(len(points), 'point')} in {path}", data)
 
 
 def _frontier(command: Command, sweep: Sweep, points: tuple[SweepPoint, ...]) -> Reply:

@@ -11,9 +11,11 @@ from support import ROOT
 
 TEXT = (ROOT / "docs/reference/answers.md").read_text(encoding="utf-8")
 CODE = re.findall(r"`([^`]+)`", TEXT)
-COMMANDS = sorted({m for code in CODE for m in re.findall(r"cm (\w+) (script|cache)", code)})
+COMMANDS = sorted(
+    {m for code in CODE for m in re.findall(r"cm (\w+) (script|cache|results|experiment)", code)}
+)
 WORDS = {"find": "search", "rm": "delete"}
-OF_SCRIPTS = {"no_proxy", "local_path"}
+OF_SCRIPTS = {"no_proxy", "local_path", "model_path"}
 
 
 @pytest.mark.parametrize(("verb", "thing"), COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -49,9 +50,26 @@ def test_a_sweep_from_its_plan_to_its_best_point(cm: Cm, counted: Counted, world
     each = json.loads(cm("show", "experiment", "sweep", "--effects=rate", "--json").ok().stdout)
     two = next(row for row in each if row["axis"] == "threads" and row["value"] == 2)
     assert two["ratios"] == [199 / 99, 198 / 98, 196 / 96]
+    _export_is_what_show_says(cm, world)
     assert "6 of 6" in cm("show", "experiment").ok().stdout
     for words in (("plan", "experiment", "--sweep=sweep.yaml"), ("show", "experiment", "sweep")):
         assert all(len(line) <= 80 for line in cm(*words).ok().stdout.splitlines())
+
+
+def _export_is_what_show_says(cm: Cm, world: Path) -> None:
+    table = world / "points.csv"
+    line = ("export", "experiment", "sweep", f"--output={table}")
+    assert "6 points in" in cm(*line).ok().stdout
+    with table.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    shown = points(cm("show", "experiment", "sweep", "--json").ok())
+    by_number = sorted(shown, key=lambda point: point["point"])
+    for row, point in zip(rows, by_number, strict=True):
+        assert row["values.size"] == str(point["values"]["size"])
+        assert float(row["figures.rate"]) == point["figures"]["rate"]
+        assert (row["status"], row["command"]) == (point["status"], point["command"])
+    assert "exists already" in cm(*line).stderr
+    assert "--csv takes no value" in cm(*line, "--csv=x.csv").stderr
 
 
 def test_the_sweep_of_the_guide_is_one(home: Home, world: Path) -> None:

@@ -512,6 +512,17 @@ VERBS: tuple[Verb, ...] = (
         },
         takes=(*_OUTPUT, "tolerance"),
     ),
+    _experiment(
+        "export",
+        {"cm export experiment NAME --csv": "its points as a file, a row each"},
+        {
+            "csv": "for a spreadsheet; the default",
+            "parquet": "for DuckDB or pandas",
+            "output=FILE": "output file; by default NAME.csv",
+            "force": "replace a file that exists",
+        },
+        takes=_OUTPUT,
+    ),
     Verb("site", "help", "help:show_usage"),
     Verb(
         "site",
