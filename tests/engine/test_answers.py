@@ -15,7 +15,7 @@ COMMANDS = sorted(
     {m for code in CODE for m in re.findall(r"cm (\w+) (script|cache|results|experiment)", code)}
 )
 WORDS = {"find": "search", "rm": "delete"}
-OF_SCRIPTS = {"no_proxy", "local_path", "model_path"}
+OF_OTHERS = {"no_proxy", "local_path", "model_path", "tier"}  # of scripts, and columns
 
 
 @pytest.mark.parametrize(("verb", "thing"), COMMANDS)
@@ -27,7 +27,7 @@ def test_the_flags_exist() -> None:
     asked = {m for code in CODE for m in re.findall(r"--([a-z][a-z_-]*)", code)}
     each = [flags_of_verb(thing, verb) for thing, words in verbs().items() for verb in words]
     known = {flag.partition("=")[0] for flags in each for flag in flags}
-    assert asked <= known | OF_SCRIPTS
+    assert asked <= known | OF_OTHERS
     assert len(COMMANDS) > 12
 
 
