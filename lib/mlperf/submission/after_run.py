@@ -80,11 +80,11 @@ class ResultsSite(SubmitterSite):
             for name in self._scenarios
         )
 
-    def extra(self, folder: Path, known: tuple[str, ...]) -> list[str]:
+    def unknown_files(self, folder: Path, known: tuple[str, ...]) -> list[str]:
         """Return nothing: other files are allowed next to those of the submission."""
         return []
 
-    def uncut(self, folder: Path) -> bool:
+    def is_accuracy_log_too_long(self, folder: Path) -> bool:
         """Return False: logs are cut when a tree is made."""
         return False
 
