@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -186,7 +187,7 @@ def install(
         run_program(i, "install")
         os.unlink(log)
     except Error as error:
-        raise pip_failed(wanted, python, log) from error
+        raise pip_failed(wanted, python, log, package_folders(env)) from error
     finally:
         # An index URL may hold a password.
         os.unlink(arguments)
@@ -218,8 +219,21 @@ def installable(wanted: RequestedPackage) -> pythons.Python:
     return python
 
 
+def package_folders(env: dict[str, Any]) -> list[str]:
+    """Return the folders of package files that pip looks into."""
+    named = (text(env, PIP_ADDRESSES["--find-links"]), text(env, "CM_TMP_PACKAGE_FILES"))
+    return [path for path in named if path.startswith("/")]
+
+
 def require_source(env: dict[str, Any], wanted: RequestedPackage) -> None:
-    """Raise Error where pip would need the network and must not use it."""
+    """Raise Error where pip would need the network and must not use it, or a folder is missing."""
+    for folder in package_folders(env):
+        if not os.path.exists(folder):
+            raise Error(
+                "bad-value",
+                f"--find_links={folder}: there is no such folder",
+                hint="name the folder that holds the package files (*.whl)",
+            )
     links = text(env, PIP_ADDRESSES["--find-links"])
     places = (wanted.url, links, text(env, "CM_TMP_PACKAGE_FILES"))
     local = any(place.startswith(("/", "file:")) for place in places)
@@ -273,7 +287,9 @@ def constraints(env: dict[str, Any], wanted: RequestedPackage, python: pythons.P
     return ["--constraint", path]
 
 
-def pip_failed(wanted: RequestedPackage, python: pythons.Python, log: str) -> Error:
+def pip_failed(
+    wanted: RequestedPackage, python: pythons.Python, log: str, folders: Sequence[str] = ()
+) -> Error:
     said = read_or_empty(log)
     known = {
         "name": wanted.name,
@@ -282,14 +298,28 @@ def pip_failed(wanted: RequestedPackage, python: pythons.Python, log: str) -> Er
         "prefix": python.prefix,
         "temporary": tempfile.gettempdir(),
     }
+    hint = remedy(said).strip().format(**known)
+    unfit = files_of(wanted.name, folders)
+    if unfit and hint.startswith(f"there is no {wanted.name} "):
+        hint = (
+            f"{', '.join(unfit[:3])} of {folders[0]} is for another Python or machine: add a file "
+            f"for Python {python.version}, or use the Python that it is for: --python=PATH"
+        )
     return Error(
         "pip-failed",
         f"pip could not install {wanted.name}{wanted.bounds} for Python {python.version}",
-        hint=remedy(said).strip().format(**known) or f"the whole output of pip: {log}",
+        hint=hint or f"the whole output of pip: {log}",
         context=last_words(said),
         doing=f"{python.path} -m pip install",
         exit_code=2,
     )
+
+
+def files_of(name: str, folders: Sequence[str]) -> list[str]:
+    """Return the names of the wheels of a package in these folders."""
+    begin = re.sub(r"[-_.]+", "_", name).lower() + "-"
+    files = [file for folder in folders if os.path.isdir(folder) for file in os.listdir(folder)]
+    return sorted(f for f in files if f.endswith(".whl") and f.lower().startswith(begin))
 
 
 def remedy(said: str) -> str:

@@ -304,6 +304,23 @@ def test_a_version_that_does_not_exist(package: Package, tmp_path: Path) -> None
     assert all(not line.startswith("Looking in") for line in error.context)
 
 
+def test_a_folder_that_is_missing_or_has_files_for_another_python(
+    package: Package, tmp_path: Path
+) -> None:
+    key = "CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL"
+    error = refusal(package("demo_none", **{key: str(tmp_path / "nowhere")}))
+    assert error.code == "bad-value"
+    assert error.message == f"--find_links={tmp_path}/nowhere: there is no such folder"
+    built = wheel(tmp_path / "other", "demo_other", "1.0", python="py4")
+    error = refusal(package("demo_other", **{key: str(tmp_path / "other")}))
+    assert error.hint.startswith(f"{built.name} of {tmp_path}/other is for another Python or mach")
+    built.write_bytes(b"PK")
+    sound = built.with_name(built.name.replace("py4", "py3"))
+    built.rename(sound)
+    error = refusal(package("demo_other", **{key: str(tmp_path / "other")}))
+    assert error.hint.endswith("is damaged: fetch it again")
+
+
 NETWORK = """\
 WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(': Failed to \
 establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/numpy/

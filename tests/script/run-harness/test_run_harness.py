@@ -149,7 +149,7 @@ def names(flow_: flow.Flow) -> list[str]:
 def test_no_run_args_mean_everything_that_the_system_has(tmp_path: Path) -> None:
     found = names(a_flow(tmp_path))
     assert len(found) == 18
-    assert {name.split()[0] for name in found} == set(registry.words.rounds("v0.7"))
+    assert {name.split()[0] for name in found} == set(registry.vocabulary.rounds("v0.7"))
     assert not any("MultiStream" in name for name in found)
     azure = work.plan(a_flow(tmp_path, vendor_round="v3.1"))
     assert any("TensorRT-LLM" in note and "not public" in note for note in azure.notes)
