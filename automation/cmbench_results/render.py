@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from cmbench_results.compare import ResultComparison, Spread
@@ -200,6 +201,7 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
         ("notes", result.notes),
         ("link", result.link),
         ("folder", result.folder),
+        ("report", _report_page(result.folder)),
     ]
     for name, value in pairs:
         if value:
@@ -214,6 +216,12 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
     if result.command:
         lines += ["", "again:", f"  {result.command}"]
     return "\n".join(lines)
+
+
+def _report_page(folder: str) -> str:
+    """Return the path of the page that a benchmark wrote beside its results, if it is there."""
+    path = Path(folder, "report.html")
+    return str(path) if folder and path.is_file() else ""
 
 
 def history_text(result: BenchmarkResult, lines: Sequence[VersionRuns]) -> str:

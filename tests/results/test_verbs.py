@@ -47,7 +47,12 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     assert all(len(line) <= 80 for line in text.splitlines())
     assert "5,000 samples/s" in text
     assert "published by MLCommons" in cm("show", "results", first).ok().stdout
-    assert "cm run script x" in cm("show", "results", "last").ok().stdout
+    shown = cm("show", "results", "last").ok().stdout
+    assert "cm run script x" in shown
+    assert "report.html" not in shown
+    (tmp_path / "run" / "report.html").touch()
+    words = "".join(cm("show", "results", "last").ok().stdout.split())
+    assert f"report{tmp_path}/run/report.html" in words
     assert "x0.2" in cm("compare", "results", first, second).ok().stdout
     priced = cm("find", "results", "Nine", "--price_per_hour=18").ok().stdout
     assert "$1 a million samples" in priced
@@ -255,6 +260,8 @@ def test_what_a_broken_place_shares_with_another_is_the_others_alone(
         (["rm", "results"], "which results"),
         (["find", "results", "--db=mysql://x"], "not an address"),
         (["fly", "results"], "is not a command"),
+        (["plot", "results"], "cm gui results draws plots"),
+        (["report", "results"], "cm show results last names the page"),
     ],
 )
 def test_what_cannot_be_done_is_told(cm: Cm, words: list[str], told: str) -> None:

@@ -140,10 +140,17 @@ def _declared(thing: str, word: str) -> Verb | None:
     return next((v for v in commands.VERBS if v.thing == thing and word in v.words), None)
 
 
+_COMMANDS_OF_TASKS = {
+    "plot": "`cm gui results` draws plots;",
+    "report": "`cm show results last` names the page that a run has written;",
+}
+"""Verbs of other tools, and what does their task."""
+
+
 def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
     from cmbench.cli import commands
 
-    guess = did_you_mean(word, commands.words_of(thing))
+    guess = _COMMANDS_OF_TASKS.get(word) or did_you_mean(word, commands.words_of(thing))
     error = Error(
         "unknown-verb",
         f'"cm {word} {thing}" is not a command',
