@@ -37,7 +37,8 @@ def zoo(lab: Lab, size: str = "2") -> None:
         {
             "__init__.py": "",
             "grow.py": "def size():\n    from zoo import units\n    return units.M\n",
-            "units.py": f"M = {size}\n",
+            # For Python, a file that was edited within a second is another one by its length alone.
+            "units.py": f"M = {size}" + "\n" * int(size),
             "other.py": "from . import units\n",
         },
     )

@@ -186,9 +186,9 @@ def least_seconds(concurrency: int, agentic: bool) -> int:
 
 
 def assign_bands(points: Sequence[int], regions: Regions) -> dict[str, int]:
-    """Return the concurrency that stands for each band, by the band.
+    """Return the concurrency that represents each band, by the band.
 
-    No point stands for two; as many bands as possible have one.
+    No point represents two; as many bands as possible have one.
     """
     owners: dict[str, int] = {}
 
