@@ -13,6 +13,7 @@ from cmind.cli import parse
 from cmbench.cli.commands import verb_of, words_of
 from cmbench.session.call import Call
 from cmbench.session.workspace import Workspace
+from cmbench_sweep.execution_flags import ELSEWHERE
 from support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -58,6 +59,8 @@ def _fault(line: str, workspace: Workspace) -> str:
         return ""
     of_the_verb = {flag.partition("=")[0] for flag in verb.flag_meanings} - {"tags"}
     left_out = {"action", "automation", *of_the_verb}
+    if verb.at_site and "site" in given:
+        left_out |= {"site", *ELSEWHERE}
     if word == "docker":  # Its flags are read with the options of the engine of containers.
         left_out = given.keys() - {"artifact", "tags"}
     call = Call(workspace, {key: value for key, value in given.items() if key not in left_out})

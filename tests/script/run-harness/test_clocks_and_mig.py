@@ -36,6 +36,9 @@ class Told(script_of_the_words().FlowEngine):  # type: ignore[misc]
         self.told.append(line)
 
 
+CHANGES = ("-mig", "mig", "-lgc", "-rgc", "-i")
+
+
 class Box:
     """A machine whose ``nvidia-smi`` is the recording one."""
 
@@ -59,7 +62,8 @@ class Box:
         """What it was told that changes a GPU."""
         path = self.folder / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [line for line in lines if line.split()[0] in ("-mig", "mig", "-lgc", "-rgc", "-i")]
+        # A call without words prints the table.
+        return [line for line in lines if line.split()[:1] in ([word] for word in CHANGES)]
 
     def make(self, word: str, **variables: str) -> list[str]:
         self.doer.shown.clear()
