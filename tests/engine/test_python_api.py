@@ -13,6 +13,7 @@ import pytest
 from cmbench import api
 from cmbench.cli import commands
 from cmbench.cli.completion import complete
+from cmbench.cli.verb import Verb
 from cmbench.errors import Error
 from lab import Lab
 from support import AUTOMATION, ROOT, python_env
@@ -141,7 +142,7 @@ def test_a_verb_is_added_by_one_declaration(
     (tmp_path / "a_place/__init__.py").write_text("")
     (tmp_path / "a_place/greeting.py").write_text(VERB)
     monkeypatch.syspath_prepend(tmp_path)
-    greet = commands.Verb(
+    greet = Verb(
         "script",
         "greet",
         "a_place.greeting:greet",
@@ -149,7 +150,10 @@ def test_a_verb_is_added_by_one_declaration(
         {"who=NAME": "to whom"},
         takes=("out", "json"),
     )
-    monkeypatch.setattr(commands, "VERBS", (*commands.VERBS, greet))
+    declared = commands.verbs_of
+    monkeypatch.setattr(
+        commands, "verbs_of", lambda thing: (*declared(thing), *([greet] * (thing == "script")))
+    )
     assert lab.call("greet", who="me").out == "hello, me\n"
     assert lab.call("greet", who="me", json=True).out == '{\n "who": "me"\n}\n'
     assert lab.call("greet", whom="me").answer["code"] == "unknown-flag"

@@ -14,7 +14,7 @@ import pytest
 
 from cmbench import __version__
 from cmbench.cli import adapter
-from cmbench.cli.commands import VERBS, flags_of_verb, usage_of
+from cmbench.cli.commands import THINGS, flags_of_verb, usage_of, verbs_of
 from cmbench.cli.usage import usage_text
 from cmbench.errors import nearest
 from cmbench.index.scripts import Index, Repository
@@ -24,6 +24,7 @@ from lab import Lab
 from support import ROOT
 
 ENGINE_WORDS = {"find": "search", "rm": "delete"}
+VERBS = [verb for thing in THINGS for verb in verbs_of(thing)]
 EACH = [(v.thing, v.word) for v in VERBS if v.word != "help" and not v.of_scripts]
 
 
@@ -370,7 +371,7 @@ def test_a_command_and_its_meaning_stand_apart(thing: str) -> None:
         assert apart, command
 
 
-@pytest.mark.parametrize("thing", sorted({verb.thing for verb in VERBS}))
+@pytest.mark.parametrize("thing", THINGS)
 def test_help_fits_80_columns(thing: str) -> None:
     """Only a command, which is there to be copied, may be longer."""
     commands = [f"  {command}" for command, _ in usage_of(thing)]

@@ -137,7 +137,7 @@ def _inherited(automation: Any, verb: str) -> Any:
 def _declared(thing: str, word: str) -> Verb | None:
     from cmbench.cli import commands
 
-    return next((v for v in commands.VERBS if v.thing == thing and word in v.words), None)
+    return next((verb for verb in commands.verbs_of(thing) if word in verb.words), None)
 
 
 _COMMANDS_OF_TASKS = {

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 Flags = Mapping[str, str]
 
+OUTPUT = ("out", "json", "quiet", "silent", "verbose")
+OF_ENTRIES = ("tags", *OUTPUT, "force", "all", "debug")
+"""Flags of every command about cache entries."""
+JSON = {"json": "print the result as JSON"}
+DATABASE = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
+
 
 @immutable(frozen=True, slots=True, eq=False, repr=False)
 class Verb:
@@ -74,6 +80,19 @@ class Verb:
             raise _extra_missing(self) from None
         function: Callable[[Command], Reply] = getattr(module, name)
         return function
+
+
+def gui_verb(thing: str, usage: Flags, flags: Flags) -> Verb:
+    """A verb that serves pages, which another package does."""
+    shared = {
+        "port=N": "8501, or the next free one; 0 takes any",
+        "address=HOST": "127.0.0.1 by default: only this machine can reach it",
+        "title=TEXT": "title of the pages",
+        "no_browser": "open no browser; only print the address",
+        "no_run": "compose and show, but run nothing",
+        **DATABASE,
+    }
+    return Verb(thing, "gui", f"cmbench_gui.verbs:gui_{thing}", usage, {**flags, **shared})
 
 
 def _extra_missing(verb: Verb) -> Error:

@@ -9,9 +9,9 @@ from typing import Any
 
 from cmbench.api import cache
 from cmbench.cache.store import CacheEntry
-from cmbench.cli.commands import OF_ENTRIES
 from cmbench.cli.reply import Command, Reply, ReplyItem, refuse_unknown
 from cmbench.cli.results import listed_of, named_entries, names_entries, request_of
+from cmbench.cli.verb import OF_ENTRIES
 from cmbench.errors import Error, visible
 from cmbench.format.env import as_text
 from cmbench.lib.text_files import counted

@@ -24,7 +24,7 @@ _SENT = {
     **_WHERE,
     "yes": "send it without asking; it is still shown",
 }
-CROWD: tuple[Verb, ...] = (
+VERBS: tuple[Verb, ...] = (
     Verb("crowd", "help", "help:show_usage"),
     _crowd(
         "show",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cmbench.cli.verb import Flags, Verb
+from cmbench.cli.verb import DATABASE, JSON, OUTPUT, Flags, Verb, gui_verb
 
-DATABASE = {"db=URL": "a shared PostgreSQL database instead of the one in this home"}
-_OUTPUT = ("out", "json", "quiet", "silent", "verbose")
-_JSON = {"json": "print the result as JSON"}
 _CHOSEN = {
     "accelerators=N": "results of systems with so many of them in a node",
     "benchmark=NAMES": "a column with its values: bert-99,resnet50; * and ! before a value work",
@@ -27,18 +24,18 @@ def _results(word: str, usage: Flags, flags: Flags, *takes: str, **more: Any) ->
     function = {"rm": "remove", "diff": "compare"}.get(word, word)
     does = f"cmbench_results.verbs:{function}_results"
     return Verb(
-        "results", word, does, usage, {**flags, **DATABASE, **_JSON, **flags}, takes or None, **more
+        "results", word, does, usage, {**flags, **DATABASE, **JSON, **flags}, takes or None, **more
     )
 
 
-RESULTS: tuple[Verb, ...] = (
+VERBS: tuple[Verb, ...] = (
     Verb("results", "help", "help:show_usage"),
     _results(
         "add",
         {"cm add results DIR": "keep the results of a run, a tree or a publication"},
         {"round=5.1": "for a tree whose files do not name its round"},
         "path",
-        *_OUTPUT,
+        *OUTPUT,
     ),
     _results(
         "find",
@@ -70,15 +67,15 @@ RESULTS: tuple[Verb, ...] = (
         },
         "lifetime_years",
         "price_per_kwh",
-        *_OUTPUT,
+        *OUTPUT,
     ),
     _results(
         "compare",
         {"cm compare results ID ID": "which is faster, by how much, and what differs"},
         {},
-        *_OUTPUT,
+        *OUTPUT,
     ),
-    _results("diff", {"cm diff results ID ID": "the same as cm compare results"}, {}, *_OUTPUT),
+    _results("diff", {"cm diff results ID ID": "the same as cm compare results"}, {}, *OUTPUT),
     _results(
         "export",
         {"cm export results bert-99 --csv": "all that match, as a file"},
@@ -98,10 +95,45 @@ RESULTS: tuple[Verb, ...] = (
         {},
         "path",
         "force",
-        *_OUTPUT,
+        *OUTPUT,
         cmind=("delete",),
     ),
-    _results(
-        "reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *_OUTPUT
+    _results("reindex", {"cm reindex results": "rebuild the database from the files"}, {}, *OUTPUT),
+    gui_verb("results", {"cm gui results": "explore results in a browser"}, {}),
+    Verb(
+        "results",
+        "serve",
+        "cmbench_crowd_server.verbs:serve_results",
+        {"cm serve results": "receive results of volunteers, check them, show them"},
+        {
+            "port=N": "8502, or the next free one; 0 takes any",
+            "address=HOST": "127.0.0.1 by default; another one needs --token-file",
+            "token-file=FILE": "one token per line; uploads need one of them",
+            "publish=checked": "show what passes all checks before a person has reviewed it",
+            "proxied": "a TLS proxy on this machine tells the client's address",
+            "title=TEXT": "title of the pages",
+            "home=DIR": "where uploads are kept, instead of this CM home",
+            **DATABASE,
+        },
+        OUTPUT,
+        extra="crowd-server",
+    ),
+    Verb(
+        "results",
+        "review",
+        "cmbench_crowd_server.verbs:review_results",
+        {"cm review results [ID]": "what volunteers have sent, to be reviewed"},
+        {
+            "accept=IDS": "publish these",
+            "reject=IDS": "do not, or no longer; --why=TEXT is stored",
+            "why=TEXT": "the reason of --reject",
+            "block=CONTRIBUTOR": "accept nothing more from a key",
+            "want=FILE": "put work on the list: a JSON list of benchmark, scenario, ...",
+            "home=DIR": "where the server keeps uploads, instead of this CM home",
+            **DATABASE,
+            **JSON,
+        },
+        OUTPUT,
+        extra="crowd-server",
     ),
 )
