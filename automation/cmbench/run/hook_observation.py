@@ -10,14 +10,12 @@ counts.
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, wraps
 from threading import get_ident
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cmbench.format.outside import search_folders
@@ -186,9 +184,13 @@ class ProcessWatch:
         for group in _ABILITIES:
             able: set[Any] = getattr(os, group)
             able.update(look for name, look in self._looks.items() if getattr(os, name) in able)
-        # In Python 3.10 pathlib keeps functions of os in an object of its own.
-        kept = vars(getattr(pathlib, "_normal_accessor", SimpleNamespace()))
-        kept.update(stat=self._looks["stat"], readlink=self._looks["readlink"])
+        if sys.version_info < (3, 11):
+            # Its pathlib has functions of os in an object of its own. Later ones need no import,
+            # which takes 3 ms of each run.
+            import pathlib
+
+            accessor = vars(pathlib._normal_accessor)
+            accessor.update(stat=self._looks["stat"], readlink=self._looks["readlink"])
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Take an event of Python; raises nothing."""
