@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from common.weight_files import INDEXES, SINGLES
 from modelzoo.checkpoint import check_names, check_shape, pytorch_weights
 from modelzoo.program import ProgramError
 
 Array = npt.NDArray[np.float32]
 
 CONFIG = "config.json"
-INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-SINGLES = ("model.safetensors", "pytorch_model.bin")
 # Masks that older versions of the library saved with the weights.
 NO_WEIGHT = re.compile(r"\.attn\.(bias|masked_bias)$|\.rotary_emb\.|\.embed_positions$")
 

@@ -172,7 +172,7 @@ class Probe:
     """What must be known before anything is measured: libraries, LoadGen's seed, samples.
 
     ``library_bytes`` and ``device_facts`` are the backend's, see ``backends.base.Backend``;
-    ``work_bytes`` is what one sample takes that is worked on.
+    ``weight_bytes`` too, and ``work_bytes``, what one sample takes that is worked on.
     """
 
     versions: dict[str, str]
@@ -181,3 +181,4 @@ class Probe:
     library_bytes: int
     device_facts: dict[str, str] = field(default_factory=dict)
     work_bytes: int = 0
+    weight_bytes: int = 0

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mlperf import catalog
@@ -128,6 +129,10 @@ class ModelSpec:
             MAIN, self.path, self.sha256, self.inputs, self.outputs, options=self.options
         )
         return (main, *self.parts)
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of its files."""
+        return self.data_bytes + sum(Path(graph.path).stat().st_size for graph in self.graphs())
 
     def digest(self) -> str:
         """Return the digest of all graphs: the SHA-256 of the only file, or of all."""

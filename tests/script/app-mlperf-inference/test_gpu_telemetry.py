@@ -222,11 +222,25 @@ def test_who_uses_a_gpu_is_said_before_the_run(
     assert list(gpu_users.notes("cpu")) == []
 
 
+@pytest.mark.parametrize(
+    ("gpus", "shown", "free_mib"),
+    [(GPU_ROWS, "", 81555), (GPU_ROWS, "0", 20219), ("0, GPU-1, [N/A], [N/A], 0\n", "", None)],
+)
+def test_the_memory_that_is_free_is_that_of_the_gpu_with_most_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: str, shown: str, free_mib: int | None
+) -> None:
+    monkeypatch.setenv("PATH", smi_answers(tmp_path, gpus, ""))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    assert gpu_users.most_free_bytes("cuda") == (free_mib and free_mib << 20)
+    assert gpu_users.most_free_bytes("cpu") is None
+
+
 def test_without_nvidia_smi_nobody_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert list(gpu_users.notes("cuda")) == []
+    assert gpu_users.most_free_bytes("cuda") is None
 
 
 # ---------------------------------------------------------------- tools of AMD and Intel

@@ -8,18 +8,25 @@ from typing import Any
 
 import pytest
 
+import benchmark_forms as forms
 import benchmark_lab as lab
+from common import weight_files
 from mlperf import catalog
 from mlperf.harness import host, records
 from mlperf.harness.backends import registry as backends
+from mlperf.harness.backends.base import Backend
+from mlperf.harness.backends.causal_lm import Transformers
+from mlperf.harness.backends.llama_cpp import LlamaCpp
+from mlperf.harness.backends.open_ai import OpenAi
 from mlperf.harness.errors import HarnessError
 from mlperf.harness.jobs import Probe, ProbeRequest
-from mlperf.harness.measuring import memory
+from mlperf.harness.measuring import gpu_users, memory
 from mlperf.harness.session import session as sessions
-from mlperf.harness.settings import Overrides, SessionSettings
+from mlperf.harness.settings import ModelSpec, Overrides, SessionSettings, Setup
 from mlperf.harness.tuning.layout_probe import LayoutProbe, batch_sizes
 
 PROBE = Probe({}, 1, 50_000, 300_000_000)
+TINY = forms.SCRIPT / "get-ml-model-llama3" / "tiny"
 
 
 @pytest.fixture
@@ -161,12 +168,82 @@ def test_samples_that_take_much_come_in_small_batches(machine: Path) -> None:
 
 def test_weights_beside_a_graph_count_as_the_model(machine: Path) -> None:
     given = settings(machine / "results", model={**lab.model(), "data_bytes": 9_000_000_000})
+    probe = replace(PROBE, weight_bytes=null().weight_bytes(given.model))
     with pytest.raises(HarnessError, match=r"9\.0 GB for\s+the model"):
-        memory.check(given, catalog.benchmark("resnet50"), PROBE)
+        memory.check(given, catalog.benchmark("resnet50"), probe)
+
+
+def null() -> Backend:
+    return backends.create("null", "cpu", "float32")
+
+
+def llama(file: str) -> ModelSpec:
+    """The tiny Llama as an engine opens it, by one of its files."""
+    return records.decode(ModelSpec, {**lab.model(), "path": str(TINY / file)})
+
+
+@pytest.mark.parametrize(
+    ("precision", "number_bytes"), [("float32", 4), ("bfloat16", 2)], ids=["float32", "bfloat16"]
+)
+def test_a_checkpoint_counts_as_what_it_is_computed_in(precision: str, number_bytes: int) -> None:
+    """Its facts name the configuration; its weights lie beside it, here as float16."""
+    transformers = Transformers(Setup("cpu", precision))
+    assert transformers.weight_bytes(llama("config.json")) == number_bytes * 368_896
+    assert transformers.work_bytes(1000) == 1000 * number_bytes // 2
+
+
+def test_weights_of_several_files_are_counted_once(tmp_path: Path) -> None:
+    header = b'{"__metadata__": {}, "a": {"shape": [10, 100]}, "b": {"shape": []}}'
+    for name in ("model-1.safetensors", "model-2.safetensors", "consolidated.safetensors"):
+        (tmp_path / name).write_bytes(len(header).to_bytes(8, "little") + header)
+    (tmp_path / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"x": "model-1.safetensors", "y": "model-2.safetensors", "z": "lost.bin"}}'
+    )
+    assert weight_files.bytes_as(tmp_path, 4) == 2 * 4 * 1001
+    (tmp_path / "model-2.safetensors").write_bytes(b"\xff" * 99)
+    assert weight_files.bytes_as(tmp_path, 4) == 4 * 1001 + 99
+    (tmp_path / "model.safetensors.index.json").write_text("[")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"x" * 50)
+    assert weight_files.bytes_as(tmp_path, 2) == 50
+
+
+def test_keys_and_values_count_as_they_are_kept(tmp_path: Path) -> None:
+    for kept, share in (("float16", 1), ("float32", 2)):
+        llamacpp = LlamaCpp(Setup("cpu", "float32", {"kv_cache": kept}))
+        assert llamacpp.work_bytes(1000) == 1000 * share
+        assert llamacpp.weight_bytes(llama("model.gguf")) == (TINY / "model.gguf").stat().st_size
+
+
+def test_what_another_server_holds_does_not_count_here() -> None:
+    options = {"url": "http://127.0.0.1:9", "model": "m", "api_key_env": "", "api_key_file": ""}
+    remote = OpenAi(Setup("cpu", "float32", options))
+    assert remote.weight_bytes(llama("model.gguf")) == remote.work_bytes(1000) == 0
+
+
+@pytest.mark.parametrize(
+    ("backend", "precision", "fits"),
+    [
+        ("onnxruntime", "float32", False),
+        ("onnxruntime", "float16", True),
+        ("triton", "float32", True),
+    ],
+)
+def test_weights_beyond_the_memory_of_every_gpu_are_refused(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, backend: str, precision: str, fits: bool
+) -> None:
+    monkeypatch.setattr(gpu_users, "most_free_bytes", lambda _device: 5_000_000_000)
+    wanted = settings(machine, backend=backend, device="cuda", precision=precision)
+    probe = replace(PROBE, weight_bytes=6_000_000_000)
+    if fits:
+        memory.check(wanted, None, probe)
+        return
+    with pytest.raises(HarnessError, match=r"on the GPU: .* 6\.0 GB .* 5\.0 GB are free") as caught:
+        memory.check(wanted, None, probe)
+    assert "float16" in caught.value.hint
 
 
 def test_what_the_libraries_of_a_backend_take_counts(machine: Path) -> None:
-    large = {"model": {**lab.model(), "data_bytes": 7_500_000_000}}
-    memory.check(settings(machine, **large), None, PROBE)
+    large = replace(PROBE, weight_bytes=7_500_000_000)
+    memory.check(settings(machine), None, large)
     with pytest.raises(HarnessError, match=r"1\.0 GB for the rest\), and 8\.2 GB"):
-        memory.check(settings(machine, **large), None, replace(PROBE, library_bytes=10**9))
+        memory.check(settings(machine), None, replace(large, library_bytes=10**9))

@@ -86,8 +86,7 @@ def made(
     monkeypatch.setattr(layout_probe, "solvers", solvers)
     monkeypatch.setattr(slow_models, "measure_together", together)
     monkeypatch.setattr(tune, "measure_together", together)
-    monkeypatch.setattr(layout_probe.memory, "model_bytes", lambda _model: 0)
-    request: Any = SimpleNamespace(overrides=given, model=None)
+    request: Any = SimpleNamespace(overrides=given, model=SimpleNamespace(stored_bytes=lambda: 0))
     stand: Any = layout_probe.LayoutProbe(request, work, backends.create("null", "cpu", "float32"))  # type: ignore[arg-type]
     streams = (SINGLE_STREAM, MULTI_STREAM)
     return tune._measure(stand, cores, streams, told.append), told

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import OTHER_MODEL, HarnessError
 from ..jobs import DeviceTime
-from ..settings import GraphSpec, Setup, TensorSpec
+from ..settings import GraphSpec, ModelSpec, Setup, TensorSpec
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -112,6 +112,14 @@ class Backend(ABC):
     def computed_by(self) -> dict[str, str]:
         """Return how the models that are open are computed, for the result; empty as a rule."""
         return {}
+
+    def weight_bytes(self, model: ModelSpec) -> int:
+        """Return the bytes of a model's weights once they are open, on whichever device."""
+        return model.stored_bytes()
+
+    def work_bytes(self, own: int) -> int:
+        """Return the bytes that a sample in work takes, where its benchmark says ``own``."""
+        return own
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

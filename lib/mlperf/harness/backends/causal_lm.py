@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from common import weight_files
+
 from ..errors import OTHER_MODEL, HarnessError
-from ..settings import GraphSpec
+from ..settings import GraphSpec, ModelSpec
 from .base import Array, Backend, Layout
 from .completions import stops_of
 from .generation import TOKEN, AnswerStream, TokenGenerator
 
 CONFIG = "config.json"
+NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def of_one_length(prompts: Sequence[Array]) -> Iterator[list[int]]:
@@ -101,6 +104,14 @@ class Transformers(Backend):
     def copies(self, workers: int, threads: int) -> int:
         """See ``base.Backend``."""
         return 1
+
+    def weight_bytes(self, model: ModelSpec) -> int:
+        """See ``base.Backend``: the facts of a checkpoint name its configuration alone."""
+        return weight_files.bytes_as(Path(model.path).parent, NUMBER_BYTES[self.setup.precision])
+
+    def work_bytes(self, own: int) -> int:
+        """See ``base.Backend``: a benchmark counts keys and values as float16."""
+        return own * NUMBER_BYTES[self.setup.precision] // 2
 
 
 def _network(folder: Path, dtype: Any) -> Any:

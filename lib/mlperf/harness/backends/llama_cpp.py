@@ -67,6 +67,10 @@ class LlamaCpp(Backend):
         """See ``base.Backend``."""
         return 1
 
+    def work_bytes(self, own: int) -> int:
+        """See ``base.Backend``: a benchmark counts keys and values as float16."""
+        return 2 * own if self.setup.options["kv_cache"] == "float32" else own
+
 
 def _body(prompt: list[int], most: int, streams: bool) -> Mapping[str, Any]:
     return {

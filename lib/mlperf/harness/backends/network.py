@@ -19,7 +19,7 @@ import numpy as np
 
 from ..entrance import addresses, read_token
 from ..errors import HarnessError
-from ..settings import GraphSpec, Setup, TensorSpec
+from ..settings import GraphSpec, ModelSpec, Setup, TensorSpec
 from . import wire
 from .base import Array, Backend, Feeds, Layout, Predictor, check_signature
 
@@ -203,6 +203,14 @@ class Network(Backend):
     def stream_threads(self, cores: int) -> tuple[int, ...]:
         """One: the threads are the nodes'."""
         return (1,)
+
+    def weight_bytes(self, model: ModelSpec) -> int:
+        """See ``base.Backend``: the nodes have them."""
+        return 0
+
+    def work_bytes(self, own: int) -> int:
+        """See ``base.Backend``: the nodes work."""
+        return 0
 
     def copies(self, workers: int, threads: int) -> int:
         """None: the weights are on the nodes."""

@@ -18,7 +18,7 @@ from serving.endpoint.connection import EndpointConnection, parse_address
 from serving.endpoint.faults import EndpointFault
 
 from ..errors import HarnessError
-from ..settings import GraphSpec, Setup
+from ..settings import GraphSpec, ModelSpec, Setup
 from .base import Backend, Layout
 from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
 
@@ -132,6 +132,14 @@ class OpenAi(Backend):
 
     def copies(self, workers: int, threads: int) -> int:
         """See ``base.Backend``."""
+        return 0
+
+    def weight_bytes(self, model: ModelSpec) -> int:
+        """See ``base.Backend``: they are the server's."""
+        return 0
+
+    def work_bytes(self, own: int) -> int:
+        """See ``base.Backend``: keys and values are the server's too."""
         return 0
 
 

@@ -1,4 +1,4 @@
-"""Who else uses the GPUs before a run: its figures would be those of both."""
+"""What GPUs have left before a run: who else uses them, and how much memory is free."""
 
 from __future__ import annotations
 
@@ -33,6 +33,17 @@ def notes(device: str) -> Iterator[str]:
         if names:
             text = f"GPU {number} is used by others: {names}; {used} of {total} MiB are taken"
             yield f"{text}, and the figures suffer from it"
+
+
+def most_free_bytes(device: str) -> int | None:
+    """Return the free memory of the GPU that has most of it; None where that is not known."""
+    rows = _rows("gpus", 5) if device == "cuda" else []
+    free = [
+        (int(total) - int(used)) << 20
+        for number, uuid, used, total, _ in rows
+        if used.isdigit() and total.isdigit() and _is_shown(number, uuid)
+    ]
+    return max(free, default=None)
 
 
 def _is_shown(number: str, uuid: str) -> bool:

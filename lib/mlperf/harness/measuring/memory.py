@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from mlperf import catalog
 from mlperf.catalog import BenchmarkSpec
 
 from .. import host
 from ..errors import HarnessError
 from ..host import meminfo, read
 from ..jobs import Probe
-from ..settings import ModelSpec, SessionSettings
+from ..settings import SessionSettings
 from ..wording import megabytes
+from . import gpu_users
+
+NUMBER_BYTES = {"float16": 2, "bfloat16": 2, "int8": 1}
 
 
 def check(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -> None:
     """Raise HarnessError when model, loaded samples and the rest do not fit into free memory."""
-    models = (settings.model, *settings.scenario_models.values())
-    model = max(map(model_bytes, models))
+    others = (model.stored_bytes() for model in settings.scenario_models.values())
+    model = max(probe.weight_bytes, *others, 0)
     count, samples = loaded(settings, spec, probe)
     rest = probe.library_bytes
     work = probe.work_bytes
@@ -32,11 +36,27 @@ def check(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -
             "end other programs, raise the limit, or load fewer samples with "
             "--performance_sample_count",
         )
+    _check_gpus(settings, model, work)
 
 
-def model_bytes(model: ModelSpec) -> int:
-    """Bytes of all weights, which is about what one open model takes."""
-    return model.data_bytes + sum(Path(graph.path).stat().st_size for graph in model.graphs())
+def _check_gpus(settings: SessionSettings, model: int, work: int) -> None:
+    """Raise HarnessError when the weights fit into no GPU, as far as NVIDIA's driver tells.
+
+    Graphs are stored in float32 or less: what a shorter format takes is the least that they can be.
+    Backends that generate tokens say what their format takes.
+    """
+    known = catalog.backends().get(settings.backend)
+    if known is None or known.service:
+        return
+    share = 4 if known.generates else NUMBER_BYTES.get(settings.precision, 4)
+    needed = model * share // 4 + work
+    free = gpu_users.most_free_bytes(settings.device) if needed else None
+    if free is not None and free < needed:
+        raise HarnessError(
+            f"too little memory on the GPU: the weights take about {megabytes(needed - work)} and "
+            f"a sample in work {megabytes(work)}, and {megabytes(free)} are free",
+            "end other programs that use it, or compute with --precision=float16",
+        )
 
 
 def loaded(settings: SessionSettings, spec: BenchmarkSpec | None, probe: Probe) -> tuple[int, int]:

@@ -39,5 +39,6 @@ def probe(request: ProbeRequest, config: Path) -> Probe:
         sample_count=benchmark.sample_count,
         library_bytes=backend.library_bytes,
         device_facts=backend.device_facts(),
-        work_bytes=int(getattr(benchmark, "work_bytes", 0)),
+        work_bytes=backend.work_bytes(int(getattr(benchmark, "work_bytes", 0))),
+        weight_bytes=backend.weight_bytes(request.model),
     )

@@ -92,7 +92,7 @@ def main(config: Path) -> int:
     whole |= {"data": data} if data else {}
     (folder / "model.json").write_text(json.dumps(whole, indent=2) + "\n", "utf-8")
     after = sum(entry["bytes"] for entry in (*written, *data))
-    print(f"{notes[0]}; {memory.model_bytes(model)} bytes became {after}", flush=True)
+    print(f"{notes[0]}; {model.stored_bytes()} bytes became {after}", flush=True)
     return 0
 
 

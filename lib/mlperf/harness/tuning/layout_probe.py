@@ -51,9 +51,9 @@ class LayoutProbe:
         self._backend = backend
         self.count = min(SAMPLES, benchmark.sample_count)
         benchmark.load(range(self.count))
-        self.model_bytes = memory.model_bytes(request.model)
+        self.model_bytes = backend.weight_bytes(request.model)
         # Only benchmarks whose samples take much say so.
-        self._work_bytes = int(getattr(benchmark, "work_bytes", 0))
+        self._work_bytes = backend.work_bytes(int(getattr(benchmark, "work_bytes", 0)))
         self._free, _ = memory.available()
 
     def layouts(self, cores: int) -> list[tuple[int, int]]:
@@ -174,6 +174,7 @@ class ProbeWorker:
         self._results = benchmark.result.rows(capacity)
         self._sizes = np.zeros(capacity, dtype=np.int64)
         self._next = 0
+        self._answered = self._answer_bytes = 0
 
     def take(self, order: Array) -> None:
         """Walk through these loaded samples from now on."""
@@ -184,7 +185,7 @@ class ProbeWorker:
         started = time.perf_counter()
         indices = self._order[(np.arange(size) + self._next) % len(self._order)]
         self._next = (self._next + size) % len(self._order)
-        self._solver.solve(indices, self._results[:size], self._sizes[:size])
+        self._solve(indices)
         return time.perf_counter() - started
 
     def prepare(self, size: int) -> float:
@@ -197,8 +198,19 @@ class ProbeWorker:
     def sample(self, index: int) -> float:
         """Run this sample alone; the seconds that it took."""
         started = time.perf_counter()
-        self._solver.solve(np.asarray([index]), self._results[:1], self._sizes[:1])
+        self._solve(np.asarray([index]))
         return time.perf_counter() - started
+
+    def _solve(self, indices: Array) -> None:
+        sizes = self._sizes[: len(indices)]
+        self._solver.solve(indices, self._results[: len(indices)], sizes)
+        self._answered += len(indices)
+        self._answer_bytes += int(sizes.sum())
+
+    @property
+    def mean_bytes(self) -> float:
+        """Return the mean bytes of its answers so far, where they vary; else 0."""
+        return self._answer_bytes / max(1, self._answered)
 
     def batch_times(self, size: int, seconds: float) -> list[float]:
         """Time whole batches until ``seconds`` are over; at least one."""
