@@ -21,7 +21,8 @@ class TextEngine:
     prompts or not, ``together`` those for more than one request at a time. ``environment`` has
     the variables that the server needs. ``caching`` says what stays cached unless it is switched
     off; ``traps`` are what else makes its figures other than they seem. ``unverified`` is what was
-    never run here.
+    never run here. ``spreads`` says whether it uses the memory of the machine beside that of a GPU,
+    ``keeps_room_for`` for how many requests there is room from the start: all, one, or none.
     """
 
     name: str
@@ -37,6 +38,8 @@ class TextEngine:
     caching: str = ""
     traps: tuple[str, ...] = ()
     unverified: str = ""
+    spreads: bool = True
+    keeps_room_for: str = "none"
 
 
 OFFLINE = (("HF_HUB_OFFLINE", "1"), ("DO_NOT_TRACK", "1"))
@@ -49,6 +52,7 @@ LLAMA_CPP = TextEngine(
     opens=GGUF,
     caching=f"prompts are cached (llama.cpp's default): {NO_CACHE}",
     traps=("{slots} requests at a time, {context} tokens each: more of them wait",),
+    keeps_room_for="all",
 )
 VLLM = TextEngine(
     name="vllm",
@@ -72,6 +76,8 @@ VLLM = TextEngine(
         "the same prompt may be answered otherwise in another batch",
     ),
     unverified="vLLM on a GPU; version 0.32 was on a CPU",
+    spreads=False,
+    keeps_room_for="one",
 )
 TRANSFORMERS = TextEngine(
     name="transformers",

@@ -6,14 +6,14 @@ import importlib.util
 import os
 from pathlib import Path
 
+from common import weight_files
 from common.problems import Problem, bad_value
 from serving.server import ports
 
+from . import gguf_header, memory_need
 from .engines import FOLDER
 from .settings import TextServerSettings
 
-MAGIC = b"GGUF"
-WEIGHTS = (".safetensors", ".bin", ".gguf")
 # Where a driver of GPUs, whose memory counts then, shows itself.
 ACCELERATORS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
@@ -29,7 +29,7 @@ def require_model(settings: TextServerSettings) -> None:
 def _require_folder(settings: TextServerSettings) -> None:
     folder, title = Path(settings.model), settings.kind.title
     if (folder / "config.json").is_file():
-        if any(path.suffix in WEIGHTS for path in folder.iterdir()):
+        if any(path.suffix in weight_files.SUFFIXES for path in folder.iterdir()):
             return
         hint = "fetch it whole: it has no *.safetensors"
         raise bad_value(f"{folder} has no weights for {title}", hint)
@@ -49,10 +49,10 @@ def _require_gguf(path: str) -> None:
         raise bad_value(f"{path} is a folder, not a model in the format GGUF", hint)
     try:
         with open(path, "rb") as stream:
-            start = stream.read(len(MAGIC))
+            start = stream.read(len(gguf_header.MAGIC))
     except OSError as error:
         raise bad_value(f"{path}: {error.strerror}", "--model_path=MODEL.gguf") from error
-    if start != MAGIC:
+    if start != gguf_header.MAGIC:
         hint = "llama.cpp's convert_hf_to_gguf.py makes one out of a Hugging Face folder"
         raise bad_value(f"{path} is no model in the format GGUF", hint)
 
@@ -73,25 +73,31 @@ def require_port(settings: TextServerSettings) -> None:
     ports.require_one_free(settings.host, settings.port, "choose another one with --port=NUMBER")
 
 
-def weight_bytes(settings: TextServerSettings) -> int:
-    """Return the bytes of the files with weights."""
-    path = Path(settings.model)
-    files = path.iterdir() if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.suffix in WEIGHTS)
-
-
 def require_memory(settings: TextServerSettings) -> None:
-    """Raise Problem where the weights alone are more than a machine without a GPU has."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    needed = weight_bytes(settings)
-    if needed <= total or any(path.exists() for path in ACCELERATORS):
+    """Raise Problem where weights, keys and values are more than the memory that may hold them."""
+    weights, cached = memory_need.weight_bytes(settings), memory_need.cache_bytes(settings)
+    total, whose = _memory(settings)
+    if total is None or weights + cached <= total:
         return
-    raise Problem(
-        "too-little-memory",
-        f"{settings.name} has {needed / 1e9:.0f} GB of weights, this machine {total / 1e9:.0f} GB "
-        "of memory and no GPU",
-        hint="serve a smaller model, or one whose weights are quantized",
-    )
+    text = f"{settings.name} has {weights / 1e9:.1f} GB of weights"
+    hint = "serve a smaller model, or one whose weights are quantized"
+    if cached:
+        text += f", and its keys and values take {cached / 1e9:.1f} GB"
+        hint = f"a shorter --context, fewer --slots, or {hint.removeprefix('serve ')}"
+    raise Problem("too-little-memory", f"{text}; {whose}", hint=hint)
+
+
+def _memory(settings: TextServerSettings) -> tuple[int | None, str]:
+    """Return the bytes that may hold the model, and whose they are; None where not known."""
+    own = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if not any(path.exists() for path in ACCELERATORS):
+        return own, f"this machine has {own / 1e9:.0f} GB of memory and no GPU"
+    gpu = memory_need.gpu_bytes()
+    if gpu is None:
+        return None, ""
+    if not settings.kind.spreads:
+        return gpu, f"the largest GPU of this machine has {gpu / 1e9:.0f} GB of memory"
+    return own + gpu, f"this machine and its GPU have {(own + gpu) / 1e9:.0f} GB of memory"
 
 
 def require_all(settings: TextServerSettings) -> None:

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+import support
 from common import python_path
 from common.problems import Problem
-from serving.text_server import owned, refusals
+from serving.text_server import gguf_header, memory_need, owned, refusals
 from serving.text_server.engines import ENGINES
 from serving.text_server.settings import TextServerSettings
 
+GGUF = support.ROOT / "script/get-ml-model-llama3/tiny/model.gguf"
 # Answers /health, after it has written down what it was called with; or it ends as it is told to.
 STAND_IN = """
 import http.server, json, os, subprocess, sys
@@ -211,9 +213,67 @@ def test_weights_beyond_the_memory_of_a_machine_without_a_gpu_are_refused(
     settings = TextServerSettings(str(model), "vllm")
     monkeypatch.setattr(refusals, "ACCELERATORS", ())
     refusals.require_memory(settings)
-    monkeypatch.setattr(refusals, "weight_bytes", lambda _settings: 10**16)
-    with pytest.raises(Problem, match="10000000 GB of weights") as caught:
+    monkeypatch.setattr(memory_need, "weight_bytes", lambda _settings: 10**16)
+    with pytest.raises(Problem, match=r"10000000\.0 GB of weights; .* no GPU") as caught:
         refusals.require_memory(settings)
     assert caught.value.code == "too-little-memory"
     monkeypatch.setattr(refusals, "ACCELERATORS", (model,))
+    monkeypatch.setattr(memory_need, "gpu_bytes", lambda: None)
     refusals.require_memory(settings)
+    monkeypatch.setattr(memory_need, "gpu_bytes", lambda: 80 * 10**9)
+    with pytest.raises(Problem, match="the largest GPU of this machine has 80 GB"):
+        refusals.require_memory(settings)
+    monkeypatch.setattr(memory_need, "gpu_bytes", lambda: 10**16)
+    refusals.require_memory(settings)
+
+
+CONFIG = {
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "torch_dtype": "bfloat16",
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "changed", "token_bytes"),
+    [
+        ("vllm", {}, 131072),
+        ("vllm", {"num_key_value_heads": None, "torch_dtype": "float32"}, 1048576),
+        ("vllm", {"head_dim": 64}, 65536),
+        ("vllm", {"sliding_window": 4096}, 0),
+        ("vllm", {"num_hidden_layers": "many"}, 0),
+        ("transformers", {}, 0),
+    ],
+)
+def test_keys_and_values_of_a_checkpoint(
+    tmp_path: Path, engine: str, changed: dict[str, object], token_bytes: int
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | changed))
+    settings = TextServerSettings(str(tmp_path), engine, slots=4, context=1000)
+    assert memory_need.cache_bytes(settings) == 1000 * token_bytes
+
+
+def test_keys_and_values_of_every_slot_count_before_llama_cpp_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "ACCELERATORS", ())
+    settings = TextServerSettings(str(GGUF), "llama", slots=4, context=1000)
+    # Two layers with 2 heads of 32 keys and 32 values, as float16.
+    assert memory_need.cache_bytes(settings) == 4 * 1000 * 2 * 2 * (32 + 32) * 2
+    refusals.require_memory(settings)
+    with pytest.raises(Problem, match=r"keys and values take 512000\.0 GB") as caught:
+        refusals.require_memory(replace(settings, slots=10**6, context=10**6))
+    assert "--context" in caught.value.hint
+
+
+def test_a_damaged_header_says_what_comes_before(tmp_path: Path) -> None:
+    whole = GGUF.read_bytes()
+    facts = gguf_header.read(GGUF)
+    assert facts["general.architecture"] == "llama"
+    for end in (*range(0, 60, 7), 500):
+        (tmp_path / "cut.gguf").write_bytes(whole[:end])
+        found = gguf_header.read(tmp_path / "cut.gguf")
+        assert found.items() <= facts.items()
+    assert gguf_header.read(tmp_path / "absent.gguf") == {}
