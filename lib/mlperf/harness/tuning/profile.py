@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlperf.catalog import Scenario
 
+from ..records import WHEN_GIVEN
 from ..settings import WorkerShape
 
 
@@ -42,6 +43,7 @@ class SpeedProfile:
 
     MultiStream is there where the rules of the benchmark have it, or where there are no rules.
     ``service_times`` maps a batch size (as text, for JSON) to seconds, in the Server's layout.
+    ``token_rates`` are the samples/s, by scenario, at which tokens still come within its limits.
     """
 
     cores: int
@@ -54,6 +56,7 @@ class SpeedProfile:
     points: tuple[ThroughputPoint, ...]
     versions: dict[str, str]
     seconds: float
+    token_rates: dict[str, float] = field(default_factory=dict, metadata=WHEN_GIVEN)
 
     def point(self, scenario: Scenario) -> ThroughputPoint:
         """Return the throughput point that a scenario is run with, one of those without streams."""

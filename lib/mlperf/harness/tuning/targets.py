@@ -93,13 +93,22 @@ def _figure(
     if scenario.online:
         if stored is None:
             cost_s = 1 / profile.server.samples_per_s + HAND_OVER_S
-            return SERVER_SHARE / cost_s, origin
+            return _in_token_limits(profile, scenario, SERVER_SHARE / cost_s), origin
         if style != "valid":
             return SHORT_SERVER_SHARE * stored, f"{SHORT_SERVER_SHARE:g} x the {origin}"
         return stored, origin
     latency_ms = stored or 1000 * profile.streams[scenario].median_s
     share = STREAM_SHARE if stored is None else STORED_STREAM_SHARE
     return share * latency_ms, origin
+
+
+def _in_token_limits(profile: SpeedProfile, scenario: Scenario, rate: float) -> float:
+    """Return a rate, or a lower one at which tokens come within the limits of the scenario.
+
+    None so low that the queries which LoadGen needs would take longer than the longest run.
+    """
+    lowest = 1000 * SERVER_QUERIES / LONGEST_ROUND_MS
+    return min(rate, max(lowest, profile.token_rates.get(scenario) or rate))
 
 
 def _enough_queries(rate: float, duration_ms: int | None) -> int | None:

@@ -21,10 +21,11 @@ from mlperf.catalog import MULTI_STREAM, SINGLE_STREAM, Scenario
 from .. import host
 from ..backends import registry as backends
 from ..benchmarks import registry as benchmarks
+from ..benchmarks.base import Benchmark
 from ..jobs import ProbeRequest
 from ..measuring.loadgen_run import library_versions
 from ..settings import WorkerShape
-from . import slow_models
+from . import slow_models, token_rates
 from .layout_probe import LONG_S, LayoutProbe, ProbeWorker, measure_together
 from .profile import SpeedProfile, StreamLatency, ThroughputPoint
 from .slow_models import BATCH_GAIN, Foretell, SampleCosts, SampleTiming
@@ -43,11 +44,15 @@ SERVER_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """All points, the best of them, and the latencies of the streams."""
+    """All points, the best of them, and the latencies of the streams.
+
+    ``answer_bytes`` is the mean size of answers that vary in length, 0 of others.
+    """
 
     points: list[ThroughputPoint]
     offline: ThroughputPoint
     streams: dict[str, StreamLatency]
+    answer_bytes: float
 
 
 def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> SpeedProfile:
@@ -77,7 +82,23 @@ def tune(request: ProbeRequest, foretell: Foretell = lambda seconds: None) -> Sp
         points=tuple(measured.points),
         versions={**backend.versions(), **library_versions()},
         seconds=time.perf_counter() - started,
+        token_rates=_token_rates(benchmark, measured, server),
     )
+
+
+def _token_rates(
+    benchmark: Benchmark, measured: TuningResult, server: ThroughputPoint
+) -> dict[str, float]:
+    """Return the rates at which tokens come in time, by the scenarios that limit them."""
+    rules = benchmark.rules
+    if not rules.generates:
+        return {}
+    tokens = measured.answer_bytes / benchmark.result.dtype.itemsize
+    return {
+        scenario: token_rates.in_time(measured.points, server.shape, limit, tokens)
+        for scenario, limit in rules.limits.items()
+        if limit.ttft_ms and limit.tpot_ms
+    }
 
 
 def streams_of(benchmark: str) -> tuple[Scenario, ...]:
@@ -118,36 +139,41 @@ def _measure(
     bench: LayoutProbe, cores: int, streams: tuple[Scenario, ...], foretell: Foretell
 ) -> TuningResult:
     costs = SampleCosts(bench)
-    seen, alone = _first(bench, costs, bench.stream_threads(cores)[0])
+    seen, alone, answer_bytes = _first(bench, costs, bench.stream_threads(cores)[0])
     if alone is None:
         few = slow_models.SlowModel(bench, costs, seen, foretell)
         points = few.points(cores)
-        return TuningResult(points, slow_models.best(points), few.streams(points, streams))
+        latencies = few.streams(points, streams)
+        return TuningResult(points, slow_models.best(points), latencies, answer_bytes)
     points = [
         point
         for workers, threads in bench.layouts(cores)
         for point in _throughputs(bench, workers, threads)
     ]
     offline = _confirmed(bench, max(points, key=lambda point: point.samples_per_s))
-    latencies: dict[str, StreamLatency] = {
+    latencies = {
         SINGLE_STREAM: _stream_latency(
             bench, SINGLE_STREAM, cores, None if bench.prepares else alone
         )
     }
     if MULTI_STREAM in streams:
         latencies[MULTI_STREAM] = _stream_latency(bench, MULTI_STREAM, cores)
-    return TuningResult(points, offline, latencies)
+    return TuningResult(points, offline, latencies, answer_bytes)
 
 
 def _first(
     bench: LayoutProbe, costs: SampleCosts, threads: int
-) -> tuple[SampleTiming, StreamLatency | None]:
-    """How heavy the model is and, when it is not, the latency of a sample on all threads."""
+) -> tuple[SampleTiming, StreamLatency | None, float]:
+    """How heavy the model is and, when it is not, the latency of a sample on all threads.
+
+    The last is the mean size of its answers in bytes, see ``TuningResult``.
+    """
     (worker,) = bench.open(1, threads, 1)
     seen = slow_models.look(worker, costs, threads)
     if seen.mean_s > slow_models.HEAVY_S:
-        return seen, None
-    return seen, _latency(worker, SINGLE_STREAM, WorkerShape(1, threads, 1), LATENCY_S)
+        return seen, None, worker.mean_bytes
+    latency = _latency(worker, SINGLE_STREAM, WorkerShape(1, threads, 1), LATENCY_S)
+    return seen, latency, worker.mean_bytes
 
 
 def _throughputs(bench: LayoutProbe, workers: int, threads: int) -> Iterator[ThroughputPoint]:
