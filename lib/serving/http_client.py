@@ -47,6 +47,11 @@ Feed = Callable[[int, bytes], None]
 """Called with the moment of a read, in ns of ``perf_counter_ns``, and its bytes."""
 
 
+def authority(host: str, port: int) -> str:
+    """Return a host and a port as URLs and the header Host have them; IPv6 is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class HttpFault(Exception):  # noqa: N818
     """A request without a response, or with one that breaks the protocol."""
 
@@ -254,6 +259,10 @@ class HttpClient:
             raise HttpFault("tls", problem) from error
         except ssl.SSLError as error:
             problem = f"{self._server.name} does not speak TLS: {error.reason}"
+            raise HttpFault("tls", problem) from error
+        except TimeoutError as error:
+            # A server without TLS may wait for the end of what it takes for a request.
+            problem = f"{self._server.name} answered no TLS within {self._timeout:g} s"
             raise HttpFault("tls", problem) from error
 
     def _connect(self) -> Steps[socket.socket]:

@@ -316,10 +316,11 @@ class StreamedAnswer:
 
     @property
     def cached_tokens(self) -> int:
-        """Return how many input tokens the server says it took from its cache."""
+        """Return how many input tokens the server says it took from its cache, all at most."""
         details = self.usage.get("prompt_tokens_details")
         details = details if isinstance(details, dict) else {}
-        return _count(details.get("cached_tokens") or self.timings.get("cache_n"))
+        cached = _count(details.get("cached_tokens") or self.timings.get("cache_n"))
+        return min(cached, self.input_tokens) if self.input_tokens else cached
 
 
 def request_answer(

@@ -17,6 +17,7 @@ from serving.http_client import (
     HttpServer,
     ResponseHead,
     Steps,
+    authority,
     complete,
 )
 
@@ -46,8 +47,7 @@ class EndpointAddress:
     base: str
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.base}"
+        return f"{self.scheme}://{authority(self.host, self.port)}{self.base}"
 
 
 def parse_address(text: str) -> EndpointAddress:
@@ -91,7 +91,7 @@ class EndpointConnection:
         in_steps: bool = False,
     ) -> None:
         self.address = address
-        host = f"{address.host}:{address.port}"
+        host = authority(address.host, address.port)
         lines = [("Host", host), ("Accept", "text/event-stream, application/json"),
                  ("Accept-Encoding", "identity"), *headers]  # fmt: skip
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in lines).encode("latin-1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from common.problems import Hint
 from serving.http_client import HttpFault, NotHttpFault
@@ -51,8 +52,23 @@ class EndpointFault(Exception):  # noqa: N818
         """Return it without these texts, which a server may send back."""
         message = str(self)
         for secret in secrets:
-            message = message.replace(secret, HIDDEN)
+            message = hidden(message, secret)
         return self if message == str(self) else EndpointFault(self.kind, message, self.hint)
+
+
+def hidden(text: str, secret: str) -> str:
+    """Return a text without a secret, as it is or quoted for a URL, nor what a cut left of it."""
+    plain = unquote(text)
+    if secret in plain and secret not in text:
+        text = plain
+    least = secret[: max(LEAST_SECRET, len(secret) // 3)]
+    place = text.find(least)
+    while place >= 0:
+        lengths = range(len(secret), 0, -1)
+        length = next(n for n in lengths if text.startswith(secret[:n], place))
+        text = text[:place] + HIDDEN + text[place + length :]
+        place = text.find(least, place + len(HIDDEN))
+    return text
 
 
 def next_step(kind: str) -> str:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from serving.http_client import authority
+
 from .errors import KserveError
 
 PORTS = {"http": 8000, "grpc": 8001}
@@ -23,8 +25,7 @@ class Address:
     path: str = ""
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return authority(self.host, self.port)
 
     @property
     def local(self) -> bool:

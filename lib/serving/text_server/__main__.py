@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from common import python_path
 from common.problems import run_program
+from serving.http_client import authority
 
 from . import llama_cpp
 from .refusals import require_all
@@ -26,7 +27,7 @@ def serve(settings: TextServerSettings) -> NoReturn:
     if not settings.kind.words:
         llama_cpp.serve(settings)
     command = settings.server_command(sys.executable)
-    print(f"serving {settings.name} at http://{settings.host}:{settings.port}/v1 with")
+    print(f"serving {settings.name} at http://{authority(settings.host, settings.port)}/v1 with")
     print(f"  {shlex.join(command)}", flush=True)
     os.execve(command[0], command, settings.environment(_own_environment()))
 

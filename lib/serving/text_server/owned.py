@@ -16,6 +16,7 @@ from pathlib import Path
 
 from common.failure_output import explained
 from common.problems import NEXT, Problem
+from serving.http_client import authority
 from serving.server import server
 from serving.server.settings import KeeperSettings, new_mark
 
@@ -42,7 +43,7 @@ def running(settings: TextServerSettings, folder: Path, timeout_s: float = 600.0
     require_model(settings)
     settings, kept, keeper = _started(settings, folder, time.monotonic() + timeout_s)
     try:
-        yield f"http://{settings.host}:{settings.port}/v1"
+        yield f"http://{authority(settings.host, settings.port)}/v1"
     finally:
         server.end(kept, keeper)
 
@@ -68,7 +69,7 @@ def _started(
 
 def free_port(host: str) -> int:
     """Return a port that is free now."""
-    with socket.socket() as one:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
         one.bind((host, 0))
         port: int = one.getsockname()[1]
     return port

@@ -50,6 +50,7 @@ def sse(document: object) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
+GOOD = [choice(7), choice(8, 9), choice(END, finish="stop"), counts(2, 4), DONE]
 FINISH = sse({"choices": [{"text": "", "finish_reason": "stop"}]})
 
 
@@ -111,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         }
         if "model" in request:
             kinds = {
-                10: [choice(7), choice(8, 9), choice(END, finish="stop"), counts(2, 4), DONE],
+                10: GOOD,
                 12: [choice(END, finish="stop"), DONE],
                 14: 503,
                 16: [sse({"choices": [{"text": "a"}]}), FINISH, DONE],
@@ -127,6 +128,13 @@ class Handler(BaseHTTPRequestHandler):
                 26: [choice(7), choice(8), FINISH, b'data: {"choi'],
                 27: 401,
                 28: [choice(7), choice(8)],
+                29: [choice(7), choice(901), FINISH, DONE],
+                30: [
+                    each.replace(b"data: ", b"data:").replace(b'ids":', b'ids" :') for each in GOOD
+                ],
+                31: [sse({"choices": [{"text": "sk-very-secret"}]}), FINISH, DONE],
+                32: [b"\r\n".join(each.split(b"\n")) for each in GOOD],
+                33: [bytes([each]) for each in b"".join(GOOD)],
             }
         parts = kinds[request["prompt"][-1]]
         if request["stream"] or isinstance(parts, int):
@@ -257,7 +265,7 @@ def test_what_a_server_does_wrong_is_an_error(
 def remote(server: ThreadingHTTPServer, **options: str) -> TokenGenerator:
     url = f"http://127.0.0.1:{server.server_port}"
     backend = registry.create("openai", "cpu", "float32", {"url": url, **options})
-    graph = GraphSpec("main", "", "", (), (), options={"stop_token_ids": [END]})
+    graph = GraphSpec("main", "", "", (), (), options={"stop_token_ids": [END], "vocabulary": 900})
     generator = backend.open(graph, ("tokens",), 2, 1)[-1]
     assert isinstance(generator, TokenGenerator)
     return generator
@@ -291,6 +299,8 @@ def test_a_server_of_somebody_else_is_asked_by_numbers(served: ThreadingHTTPServ
         (26, "the stream ends within an event"),
         (27, r"HTTP 401: Loading model for Bearer \*\*\*$"),
         (14, r"HTTP 503: Loading model .*\(Retry-After: 7\)"),
+        (29, "answered with token 901, the model of the benchmark knows 900: another model"),
+        (31, r"without the numbers of tokens: .*\*\*\*"),
     ],
 )
 def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
@@ -300,6 +310,14 @@ def test_what_a_server_of_somebody_else_does_wrong_is_an_error(
     with pytest.raises(HarnessError, match=text) as caught:
         answered(remote(served), kind)
     assert caught.value.hint or kind == 17
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [30, 32, 33], ids=["spaces", "CRLF", "byte by byte"])
+def test_events_may_be_framed_as_their_format_allows(
+    kind: int, served: ThreadingHTTPServer
+) -> None:
+    assert answered(remote(served), kind)[0] == [[7, 8, 9, END]]
 
 
 def test_a_server_that_stalls_is_an_error_after_the_timeout(served: ThreadingHTTPServer) -> None:

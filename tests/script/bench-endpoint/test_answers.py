@@ -132,6 +132,12 @@ def test_tokens_of_hidden_reasoning_are_known() -> None:
     assert taken(stream(shown, token("a"), finish(), counts)).hidden_tokens == 0
 
 
+def test_no_more_tokens_are_cached_than_came() -> None:
+    read = StreamedAnswer()
+    read.feed(1, stream(token("a"), finish(), usage(1, prompt=9, cached=10**6)))
+    assert read.cached_tokens == 9
+
+
 def test_cached_tokens_are_read_from_usage_and_from_llama_cpp() -> None:
     assert taken(stream(token("a"), finish(), usage(1, 9, 8))).cached_tokens == 8
     assert taken(stream(token("a"), finish() | {"timings": {"cache_n": 5}})).cached_tokens == 5

@@ -21,7 +21,7 @@ from serving.endpoint.connection import (
     parse_address,
 )
 from serving.endpoint.faults import EndpointFault
-from serving.http_client import ChunkDecoder, HttpFault
+from serving.http_client import READ, ChunkDecoder, HttpFault
 from support import HANG_S
 
 BODY = b"a" * 5 + b"b" * 17 + b"\r\n\r\n" + b"c"
@@ -252,6 +252,43 @@ def test_a_key_that_a_server_sends_back_is_in_no_message() -> None:
         header = (("Authorization", "Bearer sk-very-secret"),)
         list(models(EndpointConnection(parse_address(url), timeout=5.0, headers=header)))
     assert str(caught.value) == "HTTP 401: wrong key: ***"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["no key: sk%2Dvery%2Dsecret/", "no key: sk-very-secret", "sk-very-secret and sk-very-secret"],
+    ids=["quoted for a URL", "cut off", "twice"],
+)
+def test_nothing_of_a_key_is_in_a_message_that_is_cut(sent: str) -> None:
+    for length in range(290, 301):
+        body = f"{'x' * (length - len(sent))}{sent}"
+        text = f"HTTP/1.1 401 No\r\n\r\n{body[-length:]}sk-very-secret".encode()
+        with raw_server(text) as url, pytest.raises(EndpointFault) as caught:
+            header = (("Authorization", "Bearer sk-very-secret"),)
+            list(models(EndpointConnection(parse_address(url), timeout=5.0, headers=header)))
+        assert "***" in str(caught.value)
+        assert "very" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
+def test_an_address_of_ipv6_is_named_in_brackets() -> None:
+    connection = connection_to("http://[::1]:9")
+    assert b"\r\nHost: [::1]:9\r\n" in connection.request_head("/models", 0)
+    connection.close()
+
+
+def test_a_server_without_tls_that_waits_is_said_not_to_speak_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = parse_address(f"https://127.0.0.1:{silent.getsockname()[1]}")
+        connection = EndpointConnection(address, timeout=5.0, in_steps=True)
+        steps = connection.exchange_steps(b"", lambda *_: None)
+        while next(steps) != READ:
+            pass
+        with pytest.raises(EndpointFault, match="answered no TLS") as caught:
+            steps.throw(TimeoutError())
+        connection.close()
+    assert caught.value.kind == "tls"
+    assert "http://" in caught.value.hint
 
 
 def test_a_server_that_stalls_is_not_waited_for_longer_than_the_timeout() -> None:

@@ -11,13 +11,15 @@ from typing import Any, Protocol
 from serving.endpoint.connection import EndpointConnection
 from serving.endpoint.faults import EndpointFault
 
-from ..errors import OTHER_MODEL, HarnessError
+from ..errors import OTHER_MODEL, OTHER_TOKENIZER, HarnessError
 from .base import Array
 from .generation import AnswerStream, TokenGenerator
 
 ANSWER_S = 600.0
 CONCURRENCY = (1, 4, 16, 32)
 LARGEST_TOKEN = 1 << 31
+NO_TOKENS = "no-tokens"
+"""The kind of an answer without the numbers of tokens."""
 
 
 class RequestBody(Protocol):
@@ -48,25 +50,28 @@ class CompletionRoute:
     server: str
     path: str
     tokens: re.Pattern[bytes]
-    last: bytes
+    last: re.Pattern[bytes]
     body: RequestBody
-    no_tokens: str = OTHER_MODEL
     check: AnswerCheck = pass_all
     hints: Mapping[str, str] = field(default_factory=dict)
 
 
 class CompletionClient(TokenGenerator):
-    """A connection with one request in flight. ``owner`` is kept as long as the connection is."""
+    """A connection with one request in flight, for a model with these ``options``.
+
+    ``owner`` is kept as long as the connection is.
+    """
 
     def __init__(
         self,
         connection: EndpointConnection,
         route: CompletionRoute,
-        stops: frozenset[int],
+        options: Mapping[str, Any],
         owner: object = None,
     ) -> None:
         self._route = route
-        self._stops = stops
+        self._stops = stops_of(options)
+        self._vocabulary = int(options.get("vocabulary", 0))
         self._owner = owner
         self._connection = connection
 
@@ -97,15 +102,16 @@ class CompletionClient(TokenGenerator):
             data = b"".join(parts)
             tokens = self._read(data)
             route.check(data, len(prompt), stream.most, tokens)
+            if not is_begun:
+                text = f"it answered without the numbers of tokens: {data[:80]!r}"
+                raise EndpointFault(NO_TOKENS, text)
         except EndpointFault as error:
             fault = self._connection.without_secrets(error)
             hint = route.hints.get(fault.kind, route.hints.get("", ""))
             raise HarnessError(f"{route.server}: {fault}", hint) from None
-        if not is_begun:
-            text = f"{route.server} answered without the numbers of tokens: {data[:80]!r}"
-            raise HarnessError(text, route.no_tokens)
-        if streams and route.last not in data:
+        if streams and not route.last.search(data):
             raise HarnessError(f"{route.server} ended an answer before its last event")
+        self._require_known(tokens)
         stream.end(row, self._ended(tokens))
 
     def _read(self, data: bytes) -> list[int]:
@@ -113,6 +119,16 @@ class CompletionClient(TokenGenerator):
         if b'"truncated":true' in data:
             raise HarnessError(f"{self._route.server} cut a prompt that is too long", OTHER_MODEL)
         return [token for match in self._route.tokens.finditer(data) for token in _numbers(match)]
+
+    def _require_known(self, tokens: Sequence[int]) -> None:
+        """Raise HarnessError for a token that the model of the benchmark has not."""
+        largest = max(tokens)
+        if self._vocabulary and largest >= self._vocabulary:
+            raise HarnessError(
+                f"{self._route.server} answered with token {largest}, the model of the benchmark "
+                f"knows {self._vocabulary}: another model is served",
+                OTHER_TOKENIZER,
+            )
 
     def _ended(self, tokens: list[int]) -> list[int]:
         """Return the tokens up to and with the first that ends an answer."""

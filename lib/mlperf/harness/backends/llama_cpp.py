@@ -20,7 +20,7 @@ from serving.endpoint.connection import EndpointAddress, EndpointConnection
 from ..errors import OTHER_MODEL, HarnessError
 from ..settings import GraphSpec
 from .base import Backend, Layout
-from .completions import ANSWER_S, CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+from .completions import ANSWER_S, CONCURRENCY, NO_TOKENS, CompletionClient, CompletionRoute
 
 PACKAGE = "xllamacpp"
 MAGIC = b"GGUF"
@@ -44,10 +44,10 @@ class LlamaCpp(Backend):
         is_exact = self.setup.options["kv_cache"] == "float32"
         server = _server(graph, workers, threads, is_exact)
         port = urlsplit(server.listening_address).port or 0
-        address, stops = EndpointAddress("http", HOST, port, ""), stops_of(graph.options)
+        address = EndpointAddress("http", HOST, port, "")
         return [
             CompletionClient(
-                EndpointConnection(address, timeout=ANSWER_S), COMPLETION, stops, server
+                EndpointConnection(address, timeout=ANSWER_S), COMPLETION, graph.options, server
             )
             for _ in range(workers)
         ]
@@ -86,7 +86,9 @@ def _body(prompt: list[int], most: int, streams: bool) -> Mapping[str, Any]:
 
 # One event may hold several tokens.
 TOKENS = re.compile(rb'"tokens":\[([\d,]+)\]')
-COMPLETION = CompletionRoute("llama.cpp", "/completion", TOKENS, b'"stop":true', _body)
+LAST = re.compile(rb'"stop":true')
+HINTS = {NO_TOKENS: OTHER_MODEL}
+COMPLETION = CompletionRoute("llama.cpp", "/completion", TOKENS, LAST, _body, hints=HINTS)
 
 
 def _server(graph: GraphSpec, slots: int, threads: int, is_exact: bool) -> Any:

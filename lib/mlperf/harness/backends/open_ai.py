@@ -20,15 +20,16 @@ from serving.endpoint.faults import EndpointFault
 from ..errors import HarnessError
 from ..settings import GraphSpec, ModelSpec, Setup
 from .base import Backend, Layout
-from .completions import CONCURRENCY, CompletionClient, CompletionRoute, stops_of
+from .completions import CONCURRENCY, NO_TOKENS, CompletionClient, CompletionRoute, stops_of
 
 KEY_HINT = (
     f"put it into the environment as {keys.KEY}, or name another variable or a file: "
     "--backend_options=api_key_env=NAME or api_key_file=FILE"
 )
 URL_HINT = "--url=http://HOST:PORT/v1"
-TOKENS = re.compile(rb'"token_ids":\s*\[([\d,\s]+)\]')
-NO_TOKENS = (
+TOKENS = re.compile(rb'"token_ids"\s*:\s*\[([\d,\s]+)\]')
+LAST = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
+TOKENS_HINT = (
     "the server must give token_ids where return_token_ids is set, as vLLM 0.10.2 and later do; "
     "for a GGUF file use --backend=llamacpp"
 )
@@ -39,6 +40,7 @@ LOG_HINT = (
 )
 HINTS = {
     "": LOG_HINT,
+    NO_TOKENS: TOKENS_HINT,
     "timeout": "--backend_options=timeout=SECONDS",
     "refused": URL_HINT,
     "tls": URL_HINT,
@@ -106,11 +108,14 @@ class OpenAi(Backend):
             require_whole(data, prompt, most, tokens, stops)
 
         route = CompletionRoute(
-            *(str(self._address), "/completions", TOKENS, b"data: [DONE]"),
-            *(body, NO_TOKENS, check, HINTS),
+            *(str(self._address), "/completions", TOKENS, LAST),
+            *(body, check, HINTS),
         )
         timeout = float(self.setup.options["timeout"])
-        return [CompletionClient(self._connection(timeout), route, stops) for _ in range(workers)]
+        return [
+            CompletionClient(self._connection(timeout), route, graph.options)
+            for _ in range(workers)
+        ]
 
     def versions(self) -> dict[str, str]:
         """There is no library behind it; the server's is not known."""
