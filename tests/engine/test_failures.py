@@ -421,3 +421,8 @@ def test_a_reference_that_nothing_sets_fails_before_the_step(lab: Lab) -> None:
     lab.script("use-x", deps=[{"tags": "make,x", "env": {"SAMPLES": "<<<FOLDER>>>/input-0.npy"}}])
     refused(lab.run("use,x"), "missing-input", "make-x needs SAMPLES", "<<<FOLDER>>>/input-0.npy")
     assert lab.run("use,x", env={"FOLDER": "/data"}).answer["return"] == 0
+    lab.script("make-x", cache=True, input_mapping={"samples": "SAMPLES"})
+    lab.script("use-x", deps=[{"tags": "make,x", "samples": "<<<FOLDER>>>/input-0.npy"}])
+    assert lab.run("use,x", env={"FOLDER": "/data"}).answer["return"] == 0
+    assert lab.run("make,x").status == {"make-x": "cached"}
+    refused(lab.run("use,x"), "missing-input", "make-x needs SAMPLES", "<<<FOLDER>>>/input-0.npy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from cmbench.errors import Error
 from cmbench.format.env import (
     Pending,
     TracedEnv,
@@ -12,11 +13,13 @@ from cmbench.format.env import (
     decide,
     select_keys,
     substitute,
+    unresolved,
 )
 from cmbench.format.merge import merge_dependency
 from cmbench.format.model import Condition, Dependency, Request, VersionRange
 from cmbench.index.select import parse_tags, variation_of
 from cmbench.lib.secrecy import mask_word
+from cmbench.plan.resolve import call_env
 from cmbench.plan.step_run import StepRun
 
 
@@ -89,6 +92,29 @@ def _tag_words(step_run: StepRun, entry: Dependency) -> Iterator[Any]:
         yield _tag_if(tag, rules, env)
     if entry.inherit_variation_tags:
         yield from _inherited(step_run, entry)
+
+
+def refuse_gaps(step_run: StepRun) -> None:
+    """Raise ``missing-input`` where a caller passes a ``<<<KEY>>>`` for which nothing has a value.
+
+    It is asked before the cache, so that no entry answers where a fresh run would be refused. What
+    the user has typed for the requested script is taken as it is. Scripts that were written for
+    other engines are used to such values.
+    """
+    script, request = step_run.script, step_run.request
+    if step_run.parent is None or step_run.step.is_fake or not script.dialect.faults_bind:
+        return
+    mapping = [item for block in step_run.step.blocks for item in block.input_mapping.items()]
+    mapped = [key for name, key in mapping if name in request.inputs]
+    for key in (*call_env(request, step_run.step.version, script.dialect), *mapped):
+        value = step_run.env.peek(key, "")
+        if unresolved(value):
+            raise Error(
+                "missing-input",
+                f"{script.alias} needs {key}, and nothing has set {value}",
+                hint="see which step sets it: `cm plan script --explain`, "
+                "or set it: --env.KEY=VALUE",
+            )
 
 
 def command_of(request: Request) -> str:

@@ -119,6 +119,10 @@ class Scheduler:
 
     def _perform(self, step_run: StepRun, depth: int) -> tuple[str, str, StepOutcome]:
         """Return status (``fact``, ``cached`` or ``done``), reason and outcome of a step."""
+        if step_run.parent is not None:
+            from cmbench.plan.dependency_request import refuse_gaps
+
+            refuse_gaps(step_run)
         if step_run.script.host_facts:
             return "fact", "", self._context.plan.facts(step_run.script.path)
         if not step_run.step.cacheable:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from cmbench.cache.store import disk_error
 from cmbench.errors import Error, visible
-from cmbench.format.env import expanded_env, process_env, unresolved
+from cmbench.format.env import expanded_env, process_env
 from cmbench.lib.secrecy import Secrets
 from cmbench.plan.step_run import StepRun
 from cmbench.run.cm_objects import Automation, FailedAnswer, StepFolders, UnobservedTool
@@ -90,8 +90,6 @@ class StepRunner:
         """Call ``preprocess`` or ``postprocess``; raises ``Error`` for any kind of failure."""
         module = self._module(step_run)
         function = getattr(module, name, None) if module else None
-        if name == "preprocess":
-            _refuse_gaps(step_run)
         if function is None:
             return {}
         answer = self._call(step_run, place, f"customize.py {name}", function)
@@ -489,22 +487,3 @@ def _files_of_failure(step_run: StepRun, cwd: str) -> Iterator[str]:
         with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
             yield f"{name}:"
             yield from (line.rstrip() for line in deque(stream, maxlen=TAIL_LINES))
-
-
-def _refuse_gaps(step_run: StepRun) -> None:
-    """Raise ``missing-input`` where a caller passes a ``<<<KEY>>>`` for which nothing has a value.
-
-    What the user has typed for the requested script is taken as it is. Scripts that were written
-    for other engines are used to such values.
-    """
-    if step_run.parent is None or not step_run.script.dialect.faults_bind:
-        return
-    for key in step_run.request.env:
-        value = step_run.env.peek(key, "")
-        if unresolved(value):
-            raise Error(
-                "missing-input",
-                f"{step_run.script.alias} needs {key}, and nothing has set {value}",
-                hint="see which step sets it: `cm plan script --explain`, "
-                "or set it: --env.KEY=VALUE",
-            )
