@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cmbench.run import hook_observation, observer
+from cmbench.run import hook_observation, observation, observer
 from lab import Lab
 
 READ = {
@@ -19,6 +19,7 @@ READ = {
     "pathlib": "X = (pathlib.Path(D) / 'a.txt').read_text()",
     "a url": "import urllib.request\nX = urllib.request.urlopen('file://' + F).read().decode()",
     "a copy": "import shutil\nshutil.copy(F, 'copy')\nX = open('copy').read()",
+    "a link that is gone": "os.symlink(F, 'link')\nX = open('link').read()\nos.remove('link')",
     "a thread": "r = []\nt = threading.Thread(target=lambda: r.append(open(F).read()))\n"
     "t.start()\nt.join()\nX = r[0]",
     "a size": "X = str(os.stat(F).st_size)",
@@ -99,6 +100,45 @@ def test_a_file_counts_however_a_hook_reads_it(lab: Lab, tmp_path: Path, name: s
         seen.append(lab.run("get,x").env["CM_OUT"])
         assert lab.run("get,x").status["get-x"] == "cached"
     assert seen[0] != seen[1], seen
+
+
+@pytest.mark.parametrize("word", ["link", "rename"])
+def test_a_file_counts_to_which_a_hook_gives_a_name(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    # Below /tmp what a step has changed counts as its own.
+    monkeypatch.setattr(observation, "_TEMPORARY", ())
+    code = _hook(tmp_path, f"os.{word}(F, 'l')\nX = open('l').read()\nos.remove('l')")
+    lab.script("get-x", cache=True, new_env_keys=["CM_OUT"], customize=code)
+    for text in ("one", "three"):
+        (tmp_path / "b").write_text(text)
+        (tmp_path / "b").replace(tmp_path / "a.txt")
+        assert lab.run("get,x").env["CM_OUT"] == text
+
+
+def test_a_file_counts_in_a_folder_to_which_a_hook_goes(lab: Lab, tmp_path: Path) -> None:
+    code = f"""
+import os
+
+
+def preprocess(i):
+    os.chdir({str(tmp_path / "opt")!r})
+    return {{"return": 0}}
+
+
+def postprocess(i):
+    i["env"]["CM_LATER"] = open("module.py").read()
+    return {{"return": 0}}
+"""
+    run = "echo CM_OUT=$(cat a.txt) > tmp-run-env.out\ndate > made\ncat made\n"
+    keys = ["CM_OUT", "CM_LATER"]
+    lab.script("get-x", cache=True, new_env_keys=keys, customize=code, run=run)
+    for text in ("one", "three"):
+        _fill(tmp_path / "opt", text)
+        assert lab.run("get,x").env["CM_OUT"] == text
+        assert lab.run("get,x").status["get-x"] == "cached"
+    (tmp_path / "opt" / "module.py").write_text("later")
+    assert lab.run("get,x").env["CM_LATER"] == "later"
 
 
 NAMES = {

@@ -47,6 +47,7 @@ SPELLINGS = {
     "a pattern": "X=$(cat {d}/a*)",
     "a copy": "cp {f} copy; X=$(cat copy)",
     "a link": "ln -s {f} link; X=$(cat link)",
+    "a link that is gone": "ln -s {f} link; X=$(cat link); rm link",
     "a url": "X=$(python3 -c 'import urllib.request as r; print(r.urlopen(\"file://{f}\").read().decode())')",
     "the folder of a process": "cd {d}; X=$(cat /proc/self/cwd/a.txt); cd - >/dev/null",
     "the root of a process": "X=$(cat /proc/self/root/{f})",
@@ -166,6 +167,7 @@ ABSENT = {
     "a listing": "X=$(ls {d} | grep -q . && echo two || echo one)",
     "a pattern": "for f in {d}/*; do [ $f = '{d}/*' ] || X=two; done",
     "a folder on the way": "[ -e {d}/sub/deep/file ] && X=two",
+    "a folder above what is missing": "[ -e {d}/file ] && [ ! -e {d}/file/none ] && X=two",
 }
 
 
@@ -200,6 +202,35 @@ def _change_link(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     path.unlink()
+
+
+def test_the_kind_of_what_a_folder_lists_counts(lab: Lab, tmp_path: Path) -> None:
+    lab.script("get-x", cache=True, run=f"find {tmp_path}/in -type d\n")
+    for make in (Path.mkdir, Path.touch, lambda path: path.symlink_to("none")):
+        path = tmp_path / "in" / "x"
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir()
+        make(path)
+        assert lab.run("get,x").status["get-x"] == "done"
+        assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_a_folder_counts_above_a_file_that_is_missing(lab: Lab, tmp_path: Path) -> None:
+    """That there is no file below a link does not show where the link leads."""
+    link = tmp_path / "link"
+    lab.script("get-x", cache=True, run=f"readlink {link}; ! [ -e {link}/none ]; ls {link}/\n")
+    for target in ("one", "three"):
+        (tmp_path / target).mkdir()
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        assert lab.run("get,x").status["get-x"] == "done"
+        assert lab.run("get,x").status["get-x"] == "cached"
+
+
+def test_a_folder_is_not_the_systems_by_its_first_letters() -> None:
+    rule = observation.CountedPaths([], "/script", frozenset(), 0)
+    report = {observer.STARTED: [], observer.LOOKED: [], observer.OPENED: ["/lib-of-lab/a/data"]}
+    assert rule.names(report) == {"/lib-of-lab"}
 
 
 @pytest.mark.parametrize("change", [_change_mode, _change_link, _remove])
@@ -331,6 +362,9 @@ def test_each_of_many_files_counts(lab: Lab, tmp_path: Path) -> None:
         ("rules.inc", "echo 'include {f}' > m; make -s -f m", "all:\n\t@echo $(LAB_WORD)\n"),
         ("functions", ". {f}; show", "show() { echo $LAB_WORD; }\n"),
         ("print.pl", "perl {f}", "print $ENV{LAB_WORD};\n"),
+        (".settings", "echo $(. {f}; echo $Y)", "Y=$LAB_WORD\n"),
+        ("site.conf", "echo $(. {f}; echo $Y)", "Y=${LAB_WORD}\n"),
+        ("rules", "make -s -f {f}", "all:\n\t@echo $(LAB_WORD)\n"),
     ],
 )
 def test_a_variable_that_a_script_outside_names_counts(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cmbench.format.env import fingerprint
 from cmbench.format.sources import own_files, read_content
 from lab import Lab
 
@@ -258,7 +259,14 @@ def test_what_a_hook_reads_of_the_whole_env_counts(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [(True, "true"), (None, "null"), (["x", "y"], '["x", "y"]'), (1, "1")]
+    ("one", "other"),
+    [
+        (True, "true"),
+        (None, "null"),
+        (["x", "y"], '["x", "y"]'),
+        (1, "1"),
+        ("x" * 300, fingerprint("", "x" * 300)),
+    ],
 )
 def test_kinds_of_values_are_not_confused(lab: Lab, one: Any, other: str) -> None:
     body = "def preprocess(i):\n    i['env']['CM_OUT'] = repr(i['env']['CM_T'])\n"

@@ -22,6 +22,7 @@ from cmbench.lib.text_files import sha256
 MISSING = "\0missing"
 _NO_TEXT = "\0"
 """Begins the fingerprint of what is no text: ``true`` is another value than ``"true"``."""
+_DIGEST = "sha256:"
 _WILD = frozenset("*?[")
 _REFERENCE = r"<<<([^<>]+)>>>"
 _TRUE = frozenset(("1", "yes", "on", "true"))
@@ -239,8 +240,9 @@ def fingerprint(key: str, value: Any) -> str:
     text = value if is_plain else _NO_TEXT + as_json(value)
     plain = value is text and not any(map(text.__contains__, SIGNS))
     secret = is_secret(key) or not (plain or masked(value) == value)
-    if secret or len(text) > 200:
-        return "sha256:" + sha256(text, 32)
+    # A text that begins as a digest does is hashed, too: it is no other text's digest.
+    if secret or len(text) > 200 or text.startswith(_DIGEST):
+        return _DIGEST + sha256(text, 32)
     return text
 
 

@@ -119,6 +119,8 @@ _OPEN_OTHER += (
 """The same in other languages: a list of all, another name for it, a name that is put together."""
 _STARTS = rb"\bsubprocess\b|\bos\.(?:system|popen|exec|spawn)|\bpopen\b|\brun_system\b"
 _MAKEFILE = r"(?i)(?:^|/)(?:gnu)?makefile(?:\.\w+)?$|\.mk$"
+_OF_ANY_LANGUAGE = r"/\.?[^./]+$|\.(?:env|conf|cfg|rc|profile)$"
+"""Names that show no language: a shell or make may read such a file, if any program does."""
 _OF_OTHERS = ("-macos.sh", "-windows.sh")
 _LOOKS_FOR = rb"\bwhich\s*\(|\bshutil\.which\b"
 _OF_A_TERMINAL = re.compile(
@@ -255,13 +257,17 @@ def _in_commands(code: bytes) -> set[bytes]:
 
 
 def program_words(path: str, data: bytes) -> tuple[str, ...]:
-    """Return what the program at ``path`` reads; of a text without a kind, what a shell may."""
+    """Return what the program at ``path`` reads; of a text without a kind, what a shell may.
+
+    Or make: of such a text only the words behind ``$`` count.
+    """
     kind = _kind(path, data)
     if kind not in _PROGRAMS:
         return ()
-    is_named = "." in os.path.basename(path) or re.search(_MAKEFILE, path)
+    is_named = not re.search(_OF_ANY_LANGUAGE, path) or re.search(_MAKEFILE, path)
     if not is_named and not data.startswith(b"#!"):
-        return tuple(word.decode() for word in set(re.findall(_SHELL_WORD, data)))
+        words = set(re.findall(_SHELL_WORD, data)) | _groups(_OTHER_WORD, data)
+        return tuple(word.decode() for word in words)
     reads = Reads()
     reads.add(path, data)
     return reads.words()

@@ -84,12 +84,20 @@ def _dangling_link(place: str) -> str:
 
 
 def folder_now(place: str) -> str:
-    """Return how many names a folder has, and a digest of them."""
+    """Return how many names a folder has, and a digest of them and of their kinds."""
     try:
-        names = sorted(os.listdir(place))
+        with os.scandir(place) as entries:
+            names = sorted([f"{entry.name}{_mark(entry)}" for entry in entries])
     except OSError:
         return MISSING
     return f"{len(names)} names, {sha256(chr(0).join(names), _SHORT)}"
+
+
+def _mark(entry: os.DirEntry[str]) -> str:
+    """Return the mark of the kind of a name, as far as a list of a folder has it."""
+    if entry.is_symlink():
+        return "@"
+    return "/" if entry.is_dir(follow_symlinks=False) else ""
 
 
 def files_now(folder: str) -> str:

@@ -92,6 +92,14 @@ class HookUses:
         """Note a file that is opened without an event of its own."""
         self.add(OPENED, path)
 
+    def named_anew(self, path: Any, *_: Any) -> None:
+        """Note a file that gets another name, under which it may be read."""
+        self.add(LOOKED, path)
+
+    def linked(self, target: Any, link: Any, *_: Any) -> None:
+        """Note what a new link leads to, which a relative one has from its folder."""
+        self.add(LOOKED, os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(target)))
+
     def ran(self, step_run: StepRun, outcome: StepOutcome) -> None:
         """Note a run that the hook has started, by its requested step."""
         self.runs.append((step_run, outcome))
@@ -161,8 +169,11 @@ class HookUses:
 
 _EVENTS: Mapping[str, Callable[..., None]] = {
     "open": HookUses.opened,
+    "os.link": HookUses.named_anew,
     "os.listdir": HookUses.listed,
+    "os.rename": HookUses.named_anew,
     "os.scandir": HookUses.listed,
+    "os.symlink": HookUses.linked,
     "os.system": HookUses.starts_shell,
     "os.posix_spawn": HookUses.starts,
     "subprocess.Popen": HookUses.starts,

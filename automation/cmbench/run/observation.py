@@ -45,7 +45,7 @@ _STATES = ("/proc/", "/sys/", "/dev/")
 """Where a file shows the state of the machine."""
 _OF_SERVICES = ("/run/", "/var/run/", "/var/cache/", "/var/lib/")
 _TEMPORARY = ("/tmp/", "/var/tmp/")
-_SYSTEM = ("/bin/", "/sbin/", "/lib", "/usr/")
+_SYSTEM = ("/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/")
 _SETTINGS = "/etc/"
 _SEARCHED = ("/usr/lib/gcc", "/usr/share/", "/usr/libexec/")
 _OF_THE_MACHINE = "/usr/local/"
@@ -62,7 +62,8 @@ _OF_PACKAGES = re.compile(
 """Trees that a package manager keeps below an interpreter, which itself counts."""
 _OF_USER = re.compile(r"/\.(?:cache(?:/|$)|gitconfig$|config/git/|local/state/|\w+_history$)")
 _SCRIPT_NAME = re.compile(
-    r"\.(?:sh|bash|py|mk|mak|inc|am|cmake|awk|pl|pm|rb|tcl|[cm]?js|php|lua|jl|R)$|/[^./]+$"
+    r"\.(?:sh|bash|py|mk|mak|inc|am|cmake|awk|pl|pm|rb|tcl|[cm]?js|php|lua|jl|R"
+    r"|env|conf|cfg|rc|profile)$|/\.?[^./]+$"
 )
 _LONGEST_PROGRAM = 1 << 20
 """Bytes of a script outside that are looked into."""
@@ -87,7 +88,7 @@ class StepObservation:
     def __init__(self, step_run: StepRun, job: Job) -> None:
         self._environment = job.environment
         libraries = [folder for folder in job.reads if folder != step_run.script.path]
-        self._own = _own_folders(job.cwd, job.scratch, libraries)
+        self._own = _own_folders(job.scratch, libraries)
         self._script = step_run.script.path
         self._hooks_began = step_run.hooks.began
         self._path = os.path.join(job.scratch, _REPORT)
@@ -175,7 +176,7 @@ def run_hook_observed(
     libraries = search_path(step_run.script.path, step_run.step.uses)
     script = step_run.script.path
     files = frozenset(name for name, _, _ in own_files(script))
-    own = _own_folders(place.cwd, place.scratch, libraries)
+    own = _own_folders(place.scratch, libraries)
     names = CountedPaths(own, script, files, hooks.began).names(uses.paths)
     started = variables_of(os.fsencode(os.path.basename(path)) for path in uses.paths[STARTED])
     words = {word for line in uses.commands for word in words_of_command(line)}
@@ -185,9 +186,12 @@ def run_hook_observed(
     return ended
 
 
-def _own_folders(cwd: str, scratch: str, libraries: Iterable[str]) -> list[str]:
-    """Return folders whose content counts otherwise: those of the step, caches, shared code."""
-    folders = (cwd, scratch, _home(scratch), os.environ.get("CMBENCH_SHARED", ""), *libraries)
+def _own_folders(scratch: str, libraries: Iterable[str]) -> list[str]:
+    """Return folders whose content counts otherwise: caches with what is made in them, shared code.
+
+    A hook may have gone anywhere else (``os.chdir``): what is read there counts as any other.
+    """
+    folders = (_home(scratch), os.environ.get("CMBENCH_SHARED", ""), *libraries)
     return [folder for folder in folders if folder]
 
 
@@ -266,7 +270,9 @@ class CountedPaths:
         names: set[str] = set()
         for folder, inside in by_folder.items():
             names |= {f"{folder}/*"} if folder and len(inside) > _MOST_NAMES else inside
-        ways = (*names, *self._own, *self._script)
+        # What exists shows that the folders above it do, and a file where links lead.
+        files = [name for name in names if name[-1:] not in "/*" and os.path.lexists(name)]
+        ways = (*files, *self._own, *self._script)
         passed = [folder for name in ways for folder in _folders_above(name)]
         return names.difference(passed)
 

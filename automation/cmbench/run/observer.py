@@ -75,6 +75,8 @@ _STAT, _STATAT = _Call(LOOKED, 0), _Call(LOOKED, 1, 0)
 _FSTATAT, _STATX = _Call(LOOKED, 1, 0, 3, _OF_OPEN_FILE), _Call(LOOKED, 1, 0, 2, _OF_OPEN_FILE)
 _LINK, _LINKAT = _Call(OPENED, 0), _Call(OPENED, 1, 0)
 """A file that gets another name, or a second one, is used like one that is opened."""
+_SYMLINK = _Call(LOOKED, 0)
+"""A link that is removed again shows no more where it led."""
 _CALLS: Mapping[int, Mapping[int, _Call]] = {
     0xC000003E: {
         59: _EXECVE,
@@ -93,6 +95,8 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         439: _STATAT,
         86: _LINK,
         82: _LINK,
+        88: _SYMLINK,
+        266: _SYMLINK,
         265: _LINKAT,
         264: _LINKAT,
         316: _LINKAT,
@@ -116,6 +120,8 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         439: _STATAT,
         9: _LINK,
         38: _LINK,
+        83: _SYMLINK,
+        304: _SYMLINK,
         303: _LINKAT,
         302: _LINKAT,
         353: _LINKAT,
@@ -130,6 +136,7 @@ _CALLS: Mapping[int, Mapping[int, _Call]] = {
         78: _STATAT,
         48: _STATAT,
         439: _STATAT,
+        36: _SYMLINK,
         37: _LINKAT,
         38: _LINKAT,
         276: _LINKAT,
@@ -232,6 +239,8 @@ class Observer:
         try:
             path = _text(pid, arguments[call.path])
             if path[:1] != b"/":
+                if call is _SYMLINK:
+                    return
                 path = _folder(call, pid, arguments) + b"/" + path
             if path.startswith(b"/proc/"):
                 path = _behind_process(path, pid)
