@@ -495,6 +495,13 @@ more_in_a_test = mutations.write(
     lambda p: p.offline.compliance("TEST01") / "performance/run_1/metadata.json", "{}"
 )
 no_code = mutations.drop(lambda p: p.root / p.tree.layout.code)
+no_measurements = mutations.drop(lambda p: p.offline.measurements)
+no_key = mutations.measured("starting_weights_filename", None)
+
+
+def description_of_another(p: mutations.Place) -> None:
+    path = mutations.described(p.offline)
+    path.rename(path.with_name("another_system.json"))
 
 
 def other_code(p: mutations.Place) -> None:
@@ -566,6 +573,14 @@ def nothing_compared(p: mutations.Place) -> None:
         ("5.1", no_notes, {("system.field-type", "error"), ("system.field-type", "warning")}),
         ("6.0", no_notes, {("system.field-type", "warning")}),
         ("4.1", leftover, {("tree.system-without-results", "warning")}),
+        ("3.0", no_code, {("tree.code", "warning")}),
+        ("3.1", no_code, {("tree.code", "error")}),
+        # A result of cTuning was accepted with the description of another system.
+        ("3.0", description_of_another, {("measurements.files", "warning")}),
+        ("3.1", description_of_another, {("measurements.files", "error")}),
+        ("3.0", no_measurements, {("measurements.files", "error")}),
+        ("3.0", no_key, {("measurements.keys", "warning")}),
+        ("3.1", no_key, {("measurements.keys", "error")}),
     ],
 )
 def test_what_only_some_rounds_refuse(

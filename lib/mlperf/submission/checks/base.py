@@ -142,7 +142,10 @@ class SubmitterSite:
 
     @cached_property
     def allows_empty(self) -> bool:
-        """Whether the round is one whose checker let empty fields and files pass."""
+        """Whether the round is one whose checker let empty fields and files pass.
+
+        What it complained about in measurements and code, it accepted too.
+        """
         return not rounds.since(self.layout.round, FIRST_FILLED)
 
     def rules(self, benchmark: str) -> BenchmarkSpec | None:

@@ -191,7 +191,7 @@ def _described(site: SubmitterSite, cell: ScenarioCell) -> Iterator[Finding]:
     )
     again = DESCRIBE
     for lost in missing(folder, wanted):
-        rule = FILES.at(WARNING, site.allows_empty and (folder / lost).is_file())
+        rule = FILES.at(WARNING, site.allows_empty and folder.is_dir())
         yield rule.broken(site.where(folder / lost), "missing or empty", again)
     for name in names:
         if not missing(folder, (name,)):
@@ -206,7 +206,8 @@ def _description(site: SubmitterSite, cell: ScenarioCell, path: Path) -> Iterato
         return
     for key in MEASUREMENT_KEYS:
         if key not in document:
-            yield KEYS.broken(where, f"{key} is missing", "generate the tree again")
+            rule = KEYS.at(WARNING, site.allows_empty)
+            yield rule.broken(where, f"{key} is missing", "generate the tree again")
         elif not str(document[key] or "").strip():
             rule = VALUES.at(WARNING, bool(document[key]))
             yield rule.broken(where, f"{key} is empty", 'say what applies, for example "no"')

@@ -126,9 +126,10 @@ def parts(site: SubmitterSite) -> Iterator[Finding]:
 
 
 def _code(site: SubmitterSite) -> Iterator[Finding]:
-    """From 6.0 on the checkers ask for the folder ``src`` alone."""
+    """Check for code; from 6.0 on the checkers ask for the folder ``src`` alone."""
     code = site.root / site.layout.code
-    rule = CODE.at(WARNING, site.layout.joined and code.is_dir() and any(code.iterdir()))
+    there = site.layout.joined and code.is_dir() and any(code.iterdir())
+    rule = CODE.at(WARNING, there or site.allows_empty)
     for benchmark in sorted({cell.benchmark for cell in site.cells}):
         accepted = list(_code_names(site, code, benchmark))
         there = any(_has_code(code, name) for name in accepted)
