@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from cmbench.errors import Error, internal, visible
 from cmbench.lib.files import file_error
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import claims, judge, standing, traces, work
+from cmbench_crowd_server import claims, hardware, judge, standing, traces, work
 from cmbench_crowd_server.files import Files
 from cmbench_crowd_server.ledger import (
     CHECKING,
@@ -190,8 +190,10 @@ class Checker:
             return {"state": state, "tier": UPLOADED, "checks": checks, "result": without}
         value, result = logged["value"], _result(row, manifest, logged["result"])
         far = judge.outlier({**row, "value": value}, self._class(row))
-        held = [*claims.unusual(manifest), *standing.beyond(self.ledger.store, result)]
-        held += filter(None, (far, logged["unknown"]))
+        held = [*claims.unusual(manifest), *logged["held"]]
+        held += claims.of_the_future([*logged["days"], manifest.created], row["at"])
+        held += hardware.changed(manifest.system, self._systems_before(row))
+        held += [*standing.beyond(self.ledger.store, result), *filter(None, (far,))]
         checks = [*checks, *(check(HELD, None, words) for words in held)]
         return {
             "state": PUBLISHED if self.trusting and not held else QUARANTINE,
@@ -258,6 +260,13 @@ class Checker:
         )
         words = "its log was not sent before" if first else "the same log was sent before"
         return check("copied", first, words)
+
+    def _systems_before(self, row: Row) -> Iterator[m.ManifestSystem]:
+        """Yield what the key of an upload has said of its machine before, the newest first."""
+        others = (crowd_run.c.sender == row["sender"], crowd_run.c.id != row["id"])
+        counted = crowd_run.c.state.in_(COUNTED)
+        for earlier in reversed(self.ledger.rows(*others, counted)):
+            yield manifest_of(earlier).system
 
     def _class(self, row: Row) -> list[Row]:
         same = (crowd_run.c.hardware == row["hardware"], crowd_run.c.work == row["work"])

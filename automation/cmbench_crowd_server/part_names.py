@@ -49,5 +49,6 @@ def unknown_words(name: str) -> Iterator[str]:
 def is_of_another_architecture(name: str, architecture: str) -> bool:
     """Return whether no processor of such a name has this instruction set."""
     arm = architecture.startswith(("aarch64", "arm"))
-    x86 = architecture in ("x86_64", "AMD64", "i686")
-    return bool((arm and _X86.search(name.lower())) or (x86 and _ARM.search(name.lower())))
+    x86 = architecture in ("x86_64", "AMD64", "i686", "x86")
+    is_x86, is_arm = (pattern.search(name.lower()) for pattern in (_X86, _ARM))
+    return bool(architecture) and bool((is_x86 and not x86) or (is_arm and not arm))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from cmbench.errors import Error
 from cmbench.lib.text_files import read_or_empty
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import claims, traces
+from cmbench_crowd_server import accuracy_runs, claims, traces
 from cmbench_crowd_server.ledger import plain
 from cmbench_results import shared
 from cmbench_results.values import BenchmarkResult, to_json
@@ -121,7 +122,8 @@ def main(folder: Path) -> dict[str, Any]:
         "short": any(severity == "nature" for _, severity, _ in findings),
         "result": to_json(result) if result else "",
         "value": result.value if result else None,
-        "unknown": claims.unknown_sources(_values(folder / "performance-detail")),
+        "held": list(_doubts(site, folder, manifest)),
+        "days": [str(day) for day in _days(folder)],
         "measured": traces.of_log(folder / "performance-detail", _values),
     }
 
@@ -141,7 +143,7 @@ def _judged(
     site: SubmitterSite, folder: Path, manifest: m.Manifest
 ) -> tuple[list[Finding], dict[str, str]]:
     """Return the faults of the run, and the titles of all rules that were checked."""
-    from mlperf.submission.checks import figures, performance, settings, tokens
+    from mlperf.submission.checks import accuracy, figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
 
     findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
@@ -149,6 +151,7 @@ def _judged(
     rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
     rules[_TIMES] = "the log's own clock has room for the run"
     findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
+    findings += [(f.rule, f.severity, f.found) for f in accuracy_runs.findings(site)]
     rules[_LATENCIES] = "its latencies are in order, and those of its summary"
     findings += [(_LATENCIES, "error", words) for words in _latencies(folder)]
     for rule, title, faults in _claims(site, folder, manifest):
@@ -156,10 +159,10 @@ def _judged(
         findings += [(rule, "error", words) for words in faults]
     seed = (folder / _SEED).read_text()
     if seed:
-        of_round = performance.SEEDS.id
-        findings = [finding for finding in findings if finding[0] != of_round]
+        of_round = (performance.SEEDS.id, accuracy.SEEDS.id)
+        findings = [finding for finding in findings if finding[0] not in of_round]
         findings += [(_SEEDS, "error", words) for words in _seeds(folder, int(seed))]
-        rules = {id_: title for id_, title in rules.items() if id_ != of_round}
+        rules = {id_: title for id_, title in rules.items() if id_ not in of_round}
         rules[_SEEDS] = "the seeds are those of its work unit"
     return findings, rules
 
@@ -180,6 +183,30 @@ def _claims(
     yield "crowd.loadgen", title, claims.of_loadgen(values, rounds.LATEST, manifest.workload.round)
     title = "the log is of the day that the manifest names"
     yield "crowd.day", title, claims.of_day(values, manifest.created)
+    versions = manifest.software.versions if manifest.software else {}
+    title = "the manifest names the LoadGen of the log"
+    yield "crowd.versions", title, claims.of_versions(values, versions)
+    if (folder / "accuracy-log").is_file() or (folder / "accuracy-detail").is_file():
+        yield accuracy_runs.RULE, accuracy_runs.TITLE, accuracy_runs.faults(site)
+
+
+def _doubts(site: SubmitterSite, folder: Path, manifest: m.Manifest) -> Iterator[str]:
+    """Yield what only a person can judge of the logs."""
+    values = _values(folder / "performance-detail")
+    yield from filter(None, (claims.unknown_sources(values),))
+    yield from claims.of_settings(values, manifest.config.settings)
+    yield from accuracy_runs.doubts(site)
+    work = manifest.workload
+    spec = site.rules(work.benchmark)
+    if spec is not None and not spec.allowed(work.round, work.category or "edge"):
+        yield f"{work.benchmark} of round {work.round} is not measured in {work.category or 'edge'}"
+
+
+def _days(folder: Path) -> Iterator[date]:
+    """Yield the days of the logs that say one."""
+    logs = (folder / role for role in ("performance-detail", "accuracy-detail"))
+    days = (claims.day_of(_values(log)) for log in logs if log.is_file())
+    yield from filter(None, days)
 
 
 def _tree(folder: Path, manifest: m.Manifest, division: str) -> Path:

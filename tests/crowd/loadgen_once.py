@@ -1,5 +1,6 @@
 """One short Offline run of the real LoadGen whose system answers after a fixed time.
 
+An accuracy run precedes it, with the logs in a folder ``accuracy`` of their own.
 ``python loadgen_once.py FOLDER SECONDS ROUND|SEED``: the seeds are those of the round, or follow
 from a seed of a work unit.
 """
@@ -16,6 +17,11 @@ SAMPLES = 10833
 
 
 def main(folder: Path, seconds: float, seeds: dict[str, int]) -> None:
+    measure(folder / "accuracy", 0.0, seeds, lg.TestMode.AccuracyOnly)
+    measure(folder, seconds, seeds, lg.TestMode.PerformanceOnly)
+
+
+def measure(folder: Path, seconds: float, seeds: dict[str, int], mode: lg.TestMode) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
     def issue(queries: list[lg.QuerySample]) -> None:
@@ -26,7 +32,7 @@ def main(folder: Path, seconds: float, seeds: dict[str, int]) -> None:
     qsl = lg.ConstructQSL(SAMPLES, SAMPLES, lambda _: None, lambda _: None)
     settings = lg.TestSettings()
     settings.scenario = lg.TestScenario.Offline
-    settings.mode = lg.TestMode.PerformanceOnly
+    settings.mode = mode
     settings.offline_expected_qps = 1000
     settings.min_duration_ms = 100
     settings.min_query_count = 1

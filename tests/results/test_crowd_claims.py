@@ -5,24 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crowd_lab import ACCURACY, DETAIL, SUMMARY, Logs, Volunteer, checked, figure, sample, words
+from crowd_lab import (
+    ACCURACY,
+    DETAIL,
+    OF_ACCURACY,
+    ROLES,
+    SUMMARY,
+    Logs,
+    Volunteer,
+    checked,
+    figure,
+    sample,
+    words,
+)
 from starlette.testclient import TestClient
 
 from cmbench.cli.reply import Command
 from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_crowd import manifest as m
-from cmbench_crowd_server import api, claims, part_names, standing, traces, verbs
+from cmbench_crowd_server import api, claims, hardware, part_names, standing, traces, verbs
 from cmbench_results import query
 from cmbench_results.store import Store
 from cmbench_results.values import BenchmarkResult, BenchmarkWorkload, SystemDescription
 
+ANSWERS = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A000000" }\n]\n'
 one_database = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 SYSTEM, WORK, CONFIG = sample().system, sample().workload, sample().config
+GPUS = replace(SYSTEM, accelerator="NVIDIA L4", accelerators=1)
+ON_GPU = {"system": GPUS, "config": replace(CONFIG, device="cuda")}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +76,7 @@ def test_what_no_client_sends_is_refused(changes: dict[str, Any], words: str) ->
         ({"system": replace(SYSTEM, cpu="Apple M3")}, "not of the architecture x86_64"),
         ({"system": replace(SYSTEM, cores=2048)}, "2,048 cores in a node"),
         ({"system": replace(SYSTEM, memory_gb=1e9)}, "GB of memory in a node"),
-        ({"system": replace(SYSTEM, nodes=100_000)}, "100,000 nodes"),
+        ({"system": replace(SYSTEM, nodes=100_000)}, "it is of 100,000 nodes"),
         ({"workload": replace(WORK, model="mine")}, "model 'mine' is not called as one of"),
         ({"workload": replace(WORK, dataset="imagenet")}, "data set 'imagenet' is not called"),
         ({"workload": replace(WORK, precision="int4")}, "precision 'int4'"),
@@ -81,6 +97,17 @@ def test_what_no_client_sends_is_refused(changes: dict[str, Any], words: str) ->
             "openvino does not compute on cuda",
         ),
         ({"workload": replace(WORK, precision="fp8")}, "onnxruntime does not compute in fp8"),
+        ({"workload": replace(WORK, model="bert-pruned97")}, "one that was trained anew"),
+        ({"metrics": (replace(ACCURACY, value=99.0),)}, "its reference has 90.874"),
+        (
+            {
+                "workload": replace(WORK, benchmark="bert-99.9", division="open"),
+                "metrics": (replace(ACCURACY, value=90.2),),
+            },
+            "the rules ask 90.7831 % of bert-99.9",
+        ),
+        ({"files": ()}, "no log of its accuracy run"),
+        ({"software": m.ManifestSoftware("macOS 14"), **ON_GPU}, "which macOS 14 does not have"),
     ],
 )
 def test_what_only_a_person_can_judge_is_told(changes: dict[str, Any], words: str) -> None:
@@ -88,6 +115,104 @@ def test_what_only_a_person_can_judge_is_told(changes: dict[str, Any], words: st
     assert list(claims.unusual(honest)) == []
     (said,) = claims.unusual(replace(honest, **changes))
     assert words in said
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"cpu": "AMD EPYC 9654 96-Core Processor", "sockets": 1, "cores": 193}, "193 cores are"),
+        ({"cpu": "AMD EPYC 9654 96-Core Processor", "cores": 385}, "385 cores are more"),
+        ({"cpu": "AMD EPYC 9654 96-Core Processor", "sockets": 2, "cores": 384}, ""),
+        ({"cpu": "Intel(R) Core(TM) i7-1260P", "cores": 64}, "64 cores are more"),
+        ({"sockets": 4, "cores": 2}, "2 cores in 4 sockets"),
+        ({"cpu": "Apple M3", "architecture": "arm64", "sockets": 2}, "2 of its processor"),
+        ({"architecture": "riscv64"}, "not of the architecture riscv64"),
+        ({"cpu": "Neoverse-N1", "architecture": "aarch64"}, ""),
+        ({"memory_gb": 0.01}, "less than machines have"),
+        ({"nodes": 2}, "no log shows how many took part"),
+        ({"accelerator": "NVIDIA H100", "accelerators": None}, "how many NVIDIA H100"),
+        ({"accelerator": "NVIDIA L4", "accelerators": 40}, "no node has 40"),
+        ({"accelerator": "NVIDIA GB200 NVL", "accelerators": 72}, ""),
+        ({"accelerator": "NVIDIA RTX 4060 Laptop GPU", "accelerators": 2}, "no node has 2"),
+        ({"accelerator": "AMD Instinct MI300X", "accelerators": 8}, "by cuda, which AMD"),
+    ],
+)
+def test_parts_that_contradict_each_other_are_told(parts: dict[str, Any], words: str) -> None:
+    system = replace(SYSTEM, **parts)
+    device = "cuda" if system.accelerator else "cpu"
+    found = list(hardware.unusual(sample(system=system, config=replace(CONFIG, device=device))))
+    assert len(found) == bool(words)
+    assert words in "".join(found)
+
+
+def test_a_device_that_grows_is_told() -> None:
+    """A container may have fewer cores: a person decides."""
+    doubled = replace(SYSTEM, cores=2 * SYSTEM.cores)
+    assert list(hardware.changed(SYSTEM, [SYSTEM, replace(SYSTEM, cpu="Apple M3", cores=8)])) == []
+    (words,) = hardware.changed(doubled, [SYSTEM])
+    assert words == "this device has 4 cores, in an earlier result it had 2"
+    assert list(hardware.changed(replace(GPUS, accelerators=8), [GPUS, SYSTEM]))
+
+
+def test_what_a_manifest_says_of_its_log_is_looked_up_there() -> None:
+    log = {"loadgen_version": "6.0.17 @ d6147c7eb7", "effective_target_qps": 1000}
+    assert list(claims.of_versions(log, {"loadgen": "6.0.17", "numpy": "4.0"})) == []
+    assert list(claims.of_versions(log, {"loadgen": "4.0"}))
+    assert list(claims.of_settings(log, {"target_qps": "1000.0", "batch": "64"})) == []
+    assert list(claims.of_settings(log, {"target_qps": "5"}))
+    assert list(claims.of_settings(log, {"workers": "1000000000"}))
+
+
+def test_a_day_to_come_is_told() -> None:
+    noon = 1_800_014_400.0
+    day = datetime.fromtimestamp(noon, timezone.utc).date()
+    later = [(day + timedelta(days=days)).isoformat() for days in (0, 1)]
+    assert len(list(claims.of_the_future(later, noon))) == 1
+    assert list(claims.of_the_future(later, noon + 11.5 * 3600)) == [], "within the skew"
+    old = {"test_datetime": "2025-01-01T00:00:00Z", "loadgen_build_date_utc": "2026-07-24T17:39:47"}
+    assert list(claims.of_day(old, "2025-01-01")) == [
+        "its log is of 2025-01-01, its LoadGen was built on 2026-07-24"
+    ]
+
+
+@one_database
+def test_a_log_of_tomorrow_waits_for_a_person(
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs]
+) -> None:
+    tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
+    pattern = rb'("test_datetime", "value": ")[\d-]{10}'
+    dated = {
+        name: re.sub(pattern, rb"\g<1>" + tomorrow.encode(), data) for name, data in logs[0].items()
+    }
+    one = volunteer()
+    run = one.send(dated, created=tomorrow)
+    checked(crowd)
+    told = one.get(run)
+    assert (told["state"], told["tier"]) == ("quarantine", "uploaded"), told
+    assert any(f"it is of {tomorrow}" in item["words"] for item in told["checks"])
+
+
+@one_database
+def test_an_accuracy_run_is_looked_at(
+    crowd: api.CrowdServer, volunteer: Callable[[], Volunteer], logs: list[Logs]
+) -> None:
+    one, log = volunteer(), logs[0][OF_ACCURACY]
+    lies = {
+        "made in the mode PerformanceOnly": {OF_ACCURACY: logs[0][DETAIL]},
+        "has 50000 samples": {OF_ACCURACY: log.replace(b'"value": 10833', b'"value": 50000')},
+        "qsl_rng_seed is 1": {
+            OF_ACCURACY: re.sub(rb'(effective_qsl_rng_seed", "value": )\d+', rb"\g<1>1", log)
+        },
+        "it has answers for 1 samples": {ROLES["accuracy-log"]: ANSWERS},
+    }
+    sent = {said: one.send({**logs[n], **lie}) for n, (said, lie) in enumerate(lies.items(), 1)}
+    other = one.send({**logs[5], OF_ACCURACY: log.replace(b"6.0.", b"6.1.")})
+    checked(crowd)
+    for said, run in sent.items():
+        assert any(said in found for found in words(one.get(run))), (said, one.get(run))
+    told = one.get(other)
+    assert told["state"] == "quarantine"
+    assert any("LoadGen is another one" in item["words"] for item in told["checks"])
 
 
 @pytest.mark.parametrize(

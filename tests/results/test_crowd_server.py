@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from crowd_lab import (
     DETAIL,
+    OF_ACCURACY,
+    ROLES,
     SUMMARY,
     Http,
     Logs,
@@ -582,7 +584,8 @@ def test_a_server_that_is_killed_in_mid_upload_goes_on(served: Served, logs: lis
             answer = one.post(told).json()
             assert answer["delete_token"] == token
             assert answer["wanted"][0]["offset"] == end
-    assert one.put(told.id, logs[0][SUMMARY]).status_code == 204
+    for name in (SUMMARY, OF_ACCURACY, ROLES["accuracy-summary"]):
+        assert one.put(told.id, logs[0][name]).status_code == 204
     assert one.client.post(f"{base}/api/v1/runs/{told.id}/finalize").status_code == 202
     # Killed while it checks, or before: the queue is in the database.
     run.send_signal(signal.SIGKILL)

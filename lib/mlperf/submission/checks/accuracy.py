@@ -108,14 +108,20 @@ def runs(site: SubmitterSite) -> Iterator[Finding]:
         yield from site.unknown_file_findings(EXTRA, place, ACCURACY)
         yield from _text(site, cell, place, known)
         yield from _outputs(site, place, known)
-        # A run in another mode has no answers, which _log reports.
-        if read_detail_log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
-            yield from _answers(site, place, known)
-        if (place / DETAIL).is_file():
-            yield from unreadable_lines(site, place / DETAIL, RERUN)
-            yield from _log(site, cell, place, known)
+        yield from logged(site, cell, known)
     yield from _copies(site)
     yield from _hashes(site)
+
+
+def logged(site: SubmitterSite, cell: ScenarioCell, known: BenchmarkSpec) -> Iterator[Finding]:
+    """Check the logs of an accuracy run, without what was computed from them."""
+    place = cell.accuracy
+    # A run in another mode has no answers, which _log reports.
+    if read_detail_log(place).values.get("effective_test_mode", ACCURACY_MODE) == ACCURACY_MODE:
+        yield from _answers(site, place, known)
+    if (place / DETAIL).is_file():
+        yield from unreadable_lines(site, place / DETAIL, RERUN)
+        yield from _log(site, cell, place, known)
 
 
 def figure(place: Path, target: Target) -> float | None:
