@@ -11,7 +11,17 @@ from cmbench.errors import Error, did_you_mean
 from cmbench_results import schema
 from cmbench_results.sql import sa
 from cmbench_results.store import CHUNK, Store, results_by_id
-from cmbench_results.values import ENERGY, HIGHER, LONGEST, LOWER, OFFICIAL, POWER, BenchmarkResult
+from cmbench_results.values import (
+    AS_REPORTED,
+    ENERGY,
+    HIGHER,
+    LONGEST,
+    LOWER,
+    OFFICIAL,
+    POWER,
+    VOLUNTEERS,
+    BenchmarkResult,
+)
 
 Row = Mapping[str, Any]
 
@@ -185,13 +195,18 @@ def own(store: Store, rows: Iterable[Row]) -> dict[str, BenchmarkResult]:
 
 
 def with_settings(store: Store, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield rows with ``settings``: what was set, and discovered, in a run, by name."""
+    """Yield rows with ``settings``: what was set, and discovered, in a run, by name.
+
+    ``as_reported`` names what no check proves of a volunteer's result.
+    """
     remaining = iter(rows)
     while chunk := list(islice(remaining, CHUNK)):
         results = own(store, chunk)
         for row in chunk:
             result = results.get(row["uid"])
-            yield {**row, "settings": dict(result.settings) if result else {}}
+            claimed = AS_REPORTED if row["tier"] in VOLUNTEERS else ""
+            settings = dict(result.settings) if result else {}
+            yield {**row, "as_reported": claimed, "settings": settings}
 
 
 def names_of_settings(store: Store, filters: Filter) -> list[str]:

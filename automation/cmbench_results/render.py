@@ -26,6 +26,8 @@ WIDTH = 80
 NOT_OFFICIAL = "local results are not verified by MLCommons"
 _UID = 8
 _INDENT = " " * (_UID + 4)
+_CLAIMED = ("model", "cpu", "accelerator", "memory", "nodes", "software", "os", "settings")
+"""What nothing proves of a volunteer's result; its accuracy has a mark of its own."""
 
 Row = Mapping[str, Any]
 
@@ -116,16 +118,19 @@ def _own_lines(
     """Return what a result of one's own is recognized by, then all in which it differs."""
     if row["tier"] == OFFICIAL:
         return []
+    mark = reported(row["tier"])
     where = [row["organization"], row["system"], identity(result) if result else row["precision"]]
-    text = f"{row['tier']}: {', '.join(filter(None, where))}"
+    text = f"{row['tier']}: {', '.join(filter(None, where))}{mark and f',{mark}'}"
     varying = in_words(facts.get(row["uid"], {}))
+    varying += varying and mark
     return [line for part in (text, varying) if part for line in wrapped(part, _INDENT, _INDENT)]
 
 
 def per_part(row: Row) -> list[str]:
     """Return the throughput per accelerator, watt and core of a row, in words."""
     known = [name for name in (PER_ACCELERATOR, PER_WATT, PER_CORE) if row.get(name) is not None]
-    return [f"{figure(row[name])} per {name.rpartition('_')[2]}" for name in known]
+    mark = reported(row["tier"])
+    return [f"{figure(row[name])} per {name.rpartition('_')[2]}{mark}" for name in known]
 
 
 def _power(row: Row) -> str:
@@ -171,6 +176,7 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
     row |= {metric.name: metric.value for metric in result.metrics}
     price = costs.price(row)
     lines = [f"{result.uid}  {work.benchmark} {work.scenario}", ""]
+    mark = reported(result.tier)
     pairs = [
         ("result", f"{figure(result.value, result.unit)}, {result.metric}"),
         ("validity", ", ".join(filter(None, (result.validity, *result.reasons[:3])))),
@@ -205,7 +211,8 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
     ]
     for name, value in pairs:
         if value:
-            lines += wrapped(value, f"  {name:<13} ", " " * 16)
+            words = value + (mark if name in _CLAIMED else "")
+            lines += wrapped(words, f"  {name:<13} ", " " * 16)
     lines += [
         "",
         *(

@@ -29,6 +29,7 @@ UPLOADED, CHECKED, REPRODUCED = "uploaded", "checked", "reproduced"
 
 VOLUNTEERS = (UPLOADED, CHECKED, REPRODUCED)
 """Tiers of results whose hardware, software and accuracy are as their contributors report them."""
+AS_REPORTED = "hardware, software, accuracy"
 
 CERTIFIED, TELEMETRY = "certified", "telemetry"
 """How energy was measured: by a power analyzer under the rules; by the CPU's own counters."""

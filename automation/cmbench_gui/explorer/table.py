@@ -218,6 +218,7 @@ def _cells_of(
         model = result.workload.model
         own = {"model": model, "backend": result.software.backend}
         own |= {name.removeprefix("version of ").replace("_", " "): v for name, v in facts.items()}
+        own = {name: value and f"{value}{reported(row['tier'])}" for name, value in own.items()}
         own |= {"measured": moment(result.measured_at)}
     return {
         **own,
@@ -239,7 +240,7 @@ def _line(row: Row, view: ExplorerView, hold: str, cells: Mapping[str, str]) -> 
         work=work(row),
         system=row["system"],
         system_id=row["system_id"],
-        hardware=f"{hardware(row)}{precise}",
+        hardware=f"{hardware(row)}{precise}{reported(row['tier'])}",
         rates=tuple(per_part(row)),
         cells=tuple(cells.items()),
         trust=trust(row["tier"]),
