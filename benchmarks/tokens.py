@@ -2,7 +2,15 @@
 
     python benchmarks/tokens.py                      a model that computes nothing: CPU per sample
     python benchmarks/tokens.py --facts MODEL.json --dataset FOLDER
-                                                     llama.cpp too: beside its slots in a plain loop
+                                                     llama.cpp too: beside its slots in a plain
+                                                     loop, and beside its own batch bench
+
+The batch bench (llama-batched-bench, on the PATH or as --batch-bench PROGRAM) is a program of
+llama.cpp. A build of its sources has it, after some minutes: cmake -B build -DGGML_NATIVE=OFF
+-DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON, then cmake --build build --target
+llama-batched-bench. With these words it computes as the wheel xllamacpp does. It decodes random
+tokens in one batch: nothing is chosen, spelled, sent or received, prompts are equally long, and so
+are answers. So it is the most that an engine could reach around the same kernels.
 
 The cost per sample is the difference of two Offline runs of many and of few samples, each in a
 process of its own: what starts and ends a process falls out.
@@ -14,6 +22,7 @@ import argparse
 import hashlib
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -44,6 +53,8 @@ from mlperf.harness.settings import ModelSpec
 NULL_US, SHARE, TTFT_MS = 10.0, 0.97, 1.0
 FEW, MANY = 20_000, 220_000
 PROMPTS = 256
+BATCH_BENCH = "llama-batched-bench"
+REPEATS = 8
 BENCHMARK, EDGE = "llama3.1-8b", "llama3.1-8b-edge"
 TURNS = 3
 
@@ -168,6 +179,68 @@ def plain_loop(
     return sum(tokens) / (time.perf_counter() - began), 1000 * statistics.median(firsts)
 
 
+@dataclass(frozen=True, slots=True)
+class BatchBench:
+    """llama.cpp's batch bench, for prompts and answers of the mean lengths of a data set."""
+
+    program: str
+    model: Path
+    prompt: int
+    answer: int
+
+    def measured(self, together: int, threads: int) -> tuple[float, float]:
+        """Return the tokens/s of answers, prompts included, and the ms of a prompt; medians."""
+        context = together * -(-(self.prompt + self.answer) // 256) * 256
+        numbers = {"-c": context, "-t": threads, "-tb": threads, "-b": 2048, "-ub": 512}
+        lengths = {"-npp": self.prompt, "-ntg": self.answer}
+        words = [str(word) for pair in (numbers | lengths).items() for word in pair]
+        counts = ",".join([str(together)] * REPEATS)
+        command = [self.program, "-m", str(self.model), *words, "-npl", counts]
+        done = subprocess.run(
+            [*command, "--output-format", "jsonl"], capture_output=True, text=True, check=False
+        )
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        if not lines:
+            sys.exit(f"{self.program} failed: {done.stdout[-400:]}{done.stderr[-400:]}")
+        tokens = together * self.answer
+        rate = statistics.median(tokens / line["t"] for line in lines)
+        return rate, 1000 * statistics.median(line["t_pp"] for line in lines)
+
+
+def batch_rows(
+    folder: Path, facts: Mapping[str, Any], data: Path, count: int, program: str
+) -> list[Row]:
+    """Tokens per second and the time to the first token, beside the batch bench in every turn."""
+    cores = host.usable_cores()
+    prompts = PromptSet(data)
+    rates, firsts = [], []
+    for _ in range(TURNS):
+        log = measured(folder, run_settings("llamacpp", facts, data, (16, cores, 1), count)).log
+        ours = log.number("result_tokens_per_second") or 0.0
+        seconds = (log.number("result_samples_per_second") or 1.0) ** -1
+        lengths = (round(float(prompts.lengths.mean())), max(2, round(ours * seconds)))
+        bench = BatchBench(program, Path(facts["path"]), *lengths)
+        rates.append((ours, bench.measured(16, cores)[0]))
+        single = measured(folder, single_stream(facts, data, cores)).log
+        firsts.append((single.token_latencies()[TTFT]["50.00"], bench.measured(1, cores)[1]))
+    ours, theirs = sorted(rates, key=lambda pair: pair[0] / pair[1])[TURNS // 2]
+    first, prompt = sorted(firsts, key=lambda pair: pair[0] - pair[1])[TURNS // 2]
+    over = (first - prompt) / TTFT_MS
+    return [
+        Row(
+            "beside its batch bench, 16", f"{ours:.0f}", f"{theirs:.0f}", ours / theirs, SHARE, True
+        ),
+        Row("TTFT beside its prompt", f"{first:.2f} ms", f"{prompt:.2f} ms", over, 1.0, False),
+    ]
+
+
+def single_stream(facts: Mapping[str, Any], data: Path, cores: int) -> dict[str, Any]:
+    """Return the settings of a hundred queries, one after the other."""
+    stream = {"benchmark": EDGE, "scenario": "SingleStream", "targets": {"latency_ms": 1.0}}
+    few = {"overrides": {"min_query_count": 100, "max_query_count": 100}}
+    return {**run_settings("llamacpp", facts, data, (1, cores, 1), 1), **stream, **few}
+
+
 def llama_rows(folder: Path, facts: Mapping[str, Any], data: Path, count: int) -> list[Row]:
     """Tokens per second of 16 slots, and the time to the first token of one."""
     cores = host.usable_cores()
@@ -178,10 +251,7 @@ def llama_rows(folder: Path, facts: Mapping[str, Any], data: Path, count: int) -
         log = measured(folder, settings).log
         ours = log.number("result_tokens_per_second") or 0.0
         rates.append((ours, plain_loop(facts, data, wide, count, False)[0]))
-        stream = {"benchmark": EDGE, "scenario": "SingleStream", "targets": {"latency_ms": 1.0}}
-        few = {"overrides": {"min_query_count": 100, "max_query_count": 100}}
-        settings = {**run_settings("llamacpp", facts, data, alone, 1), **stream, **few}
-        single = measured(folder, settings).log
+        single = measured(folder, single_stream(facts, data, cores)).log
         first = single.token_latencies()[TTFT]["50.00"]
         firsts.append((first, plain_loop(facts, data, alone, 100, True)[1]))
     ours, bare = sorted(rates, key=lambda pair: pair[0] / pair[1])[TURNS // 2]
@@ -195,16 +265,24 @@ def llama_rows(folder: Path, facts: Mapping[str, Any], data: Path, count: int) -
 
 def main() -> int:
     """Print the table; 1 where a figure is not reached."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--facts", type=Path, help="model.json of a Llama as a GGUF file")
     parser.add_argument("--dataset", type=Path, help="folder of the prompts for it")
     parser.add_argument("--samples", type=int, default=400, help="how many it answers")
+    program = shutil.which(BATCH_BENCH)
+    parser.add_argument("--batch-bench", default=program, help=f"{BATCH_BENCH} of llama.cpp")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tokens-") as name:
         rows = [null_row(Path(name))]
         if options.facts and options.dataset:
             facts = described(options.facts)
-            rows += llama_rows(Path(name), facts, options.dataset.resolve(), options.samples)
+            data = (Path(name), facts, options.dataset.resolve(), options.samples)
+            rows += llama_rows(*data)
+            if options.batch_bench:
+                rows += batch_rows(*data, options.batch_bench)
+            else:
+                print(f"{BATCH_BENCH} is not on the PATH; how to get it: --help")
     for row in rows:
         print(f"{row.name:30}{row.ours:>12}{row.against:>12}{row.verdict}")
     return int(not all(row.good for row in rows))

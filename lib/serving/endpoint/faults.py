@@ -62,12 +62,12 @@ def hidden(text: str, secret: str) -> str:
     if secret in plain and secret not in text:
         text = plain
     least = secret[: max(LEAST_SECRET, len(secret) // 3)]
-    place = text.find(least)
-    while place >= 0:
+    start = text.find(least)
+    while start >= 0:
         lengths = range(len(secret), 0, -1)
-        length = next(n for n in lengths if text.startswith(secret[:n], place))
-        text = text[:place] + HIDDEN + text[place + length :]
-        place = text.find(least, place + len(HIDDEN))
+        length = next(n for n in lengths if text.startswith(secret[:n], start))
+        text = text[:start] + HIDDEN + text[start + length :]
+        start = text.find(least, start + len(HIDDEN))
     return text
 
 
