@@ -30,7 +30,7 @@ from cmbench.errors import Error
 from cmbench.session.workspace import Workspace
 from cmbench_crowd import manifest as m
 from cmbench_crowd_server import api, claims, hardware, part_names, standing, traces, verbs
-from cmbench_results import query
+from cmbench_results import query, render
 from cmbench_results.store import Store
 from cmbench_results.values import BenchmarkResult, BenchmarkWorkload, SystemDescription
 
@@ -339,6 +339,11 @@ def test_a_person_sees_the_whole_claim_before_it_is_published(
     assert (row["accuracy"], row["tier"], one.get(run)["tier"]) == (91.0, "checked", "checked")
     for path in ("/results", f"/results/{row['uid']}"):
         assert "as reported" in client.get(path).text
+    table = client.get("/results").text
+    for shown in ("float32 as reported", "per core as reported", "mine as reported"):
+        assert shown in table
+    assert "per core as reported" in " ".join(render.table([row], 1).split())
+    assert '"hardware, software, accuracy"' in client.get("/results/export.csv").text
     bars = client.get("/results/plot?draw=bars&benchmark=bert-99&scenario=Offline").text
     assert "mine" in bars
 
