@@ -58,6 +58,19 @@ def request_(upstream: Path, tmp_path: Path) -> steps.TreeRequest:
     return steps.TreeRequest(upstream, tmp_path / "out", "Tester")
 
 
+def test_the_settings_are_those_of_the_performance_run(
+    request_: steps.TreeRequest, upstream: Path
+) -> None:
+    """The harness writes them beside run_1, and others for its accuracy run."""
+    for run in upstream.rglob("run_1"):
+        (run / "user.conf").rename(run.parent / "user.conf")
+        lab.put(run.parents[1] / "accuracy" / "user.conf", "*.*.min_duration = 7\n")
+    steps.generate(request_)
+    root = request_.submission_dir / "open/Tester"
+    written = [path.read_text() for path in root.rglob("user.conf")]
+    assert set(written) == {"*.*.min_duration = 300\n"}
+
+
 def test_results_of_mlc_become_a_tree(request_: steps.TreeRequest) -> None:
     answer = steps.generate(request_)
     root = request_.submission_dir / "open/Tester"

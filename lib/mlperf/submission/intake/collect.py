@@ -226,7 +226,8 @@ class RunCollector:
             self._need("--measurements=FILE", what)
         return {
             MEASUREMENTS: described or "",
-            USER_CONF: beside_logs(folders, USER_CONF) or user_conf(first.log),
+            USER_CONF: beside_logs((*_of_settings(folders[0]), *reversed(folders)), USER_CONF)
+            or user_conf(first.log),
             README: beside_logs(folders, README) or readme(parts),
         }
 
@@ -243,6 +244,11 @@ def mapped(beside: Iterable[Path], benchmark: str) -> str:
         return ""
     official_names = (mapping(folder).get(benchmark, "") for folder in beside)
     return next((to for to in official_names if to), "")
+
+
+def _of_settings(run: Path) -> tuple[Path, ...]:
+    """Return the folders with the settings of a run; the harness writes its logs one below."""
+    return (run, run.parent) if run.name.startswith("run_") else (run,)
 
 
 def beside_logs(folders: Iterable[Path], name: str) -> Path | None:
