@@ -105,6 +105,20 @@ def test_a_fork_with_the_same_alias_is_another_repository(
     )
 
 
+def test_a_checkout_stands_before_the_copy_of_an_installed_package(two: Lab) -> None:
+    copy = two.home / "site-packages" / "cmbench" / "repo"
+    add(copy, "get-x", "get,x", "copy")
+    (copy.parent / "__init__.py").touch()
+    installed, checkout = (
+        SimpleNamespace(path_with_prefix=str(path), meta={"alias": "cmbench"})
+        for path in (copy, two.repo)
+    )
+    for repos, expected in (([installed, checkout], [two.repo]), ([installed], [copy])):
+        cmind = SimpleNamespace(repos_path=str(two.home), repos=SimpleNamespace(lst=repos))
+        workspace = Workspace.of_cmind(cmind, write=False)
+        assert [repo.path for repo in workspace.repositories] == list(map(str, expected))
+
+
 def test_the_first_command_says_which_engine_runs(lab: Lab, tmp_path: Path) -> None:
     other = tmp_path / "them@theirs"
     (other / "automation" / "script").mkdir(parents=True)

@@ -146,10 +146,22 @@ def _alias(path: str) -> str:
         return str(load_yaml(stream.read(), mark).get("alias") or os.path.basename(path))
 
 
+def _is_installed(path: str) -> bool:
+    package, name = os.path.split(os.path.normpath(path))
+    return name == "repo" and os.path.isfile(os.path.join(package, "__init__.py"))
+
+
 def _named_apart(registered: Iterable[tuple[str, str]]) -> Iterator[Repository]:
-    """Yield the repositories, under names that differ: a fork has the alias of its origin."""
+    """Yield the repositories, under names that differ: a fork has the alias of its origin.
+
+    The copy that an installed package carries gives way to a checkout that is registered.
+    """
     taken: set[str] = set()
-    for alias, path in registered:
+    pairs = list(registered)
+    copies = [path for alias, path in pairs if alias == OWN_ALIAS and _is_installed(path)]
+    if sum(alias == OWN_ALIAS for alias, _ in pairs) > len(copies):
+        pairs = [pair for pair in pairs if pair[1] not in copies]
+    for alias, path in pairs:
         name = f"{alias} at {path}" if alias in taken else alias
         taken.add(name)
         yield Repository(alias=name, path=path, own=alias == OWN_ALIAS)
