@@ -36,6 +36,18 @@ def test_scripts_are_found_by_any_words(text: str, found: list[str], shelf: Lab)
     assert [item.meta["alias"] for item in answer["list"]] == found
 
 
+def test_words_need_no_quotes_and_may_describe_an_input(shelf: Lab) -> None:
+    def found(*words: str) -> list[tuple[str, ...]]:
+        answer = shelf.call("search", artifact=words[0], artifacts=list(words[1:])).answer
+        return [(item["alias"], *item.get("matches", ())) for item in answer["list"]]
+
+    assert [name for name, *_ in found("answers", "squad")] == ["get-model-bert"]
+    described = {"model_path": {"desc": "a file of your own"}}
+    shelf.script("run-it", input_mapping={"model_path": "CM_OWN"}, input_description=described)
+    assert [name for name, *_ in found("own", "file")] == ["run-it"]
+    assert [name for name, *_ in found("model_path")] == ["run-it"]
+
+
 def test_a_pattern_is_of_names_first(shelf: Lab) -> None:
     shelf.script("run-get-tool")
     found = shelf.call("search", artifact="get-t*").answer["list"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from cmbench.errors import Error, did_you_mean
@@ -91,9 +91,10 @@ def _matching(index: Index, text: str) -> dict[str, tuple[str, ...]]:
     """Return by path the scripts that all words match, and the values of inputs among them.
 
     A word matches a name, tag, title or choice of an input that it is part of; ``*`` stands for
-    anything.
+    anything. An input that is named, or that all of several words describe, matches as well.
     """
-    patterns = [f"*{word}*" for word in _significant(text)]
+    words = _significant(text)
+    patterns = [f"*{word}*" for word in words]
     if not patterns:
         return {}
     matches = {}
@@ -101,8 +102,9 @@ def _matching(index: Index, text: str) -> dict[str, tuple[str, ...]]:
         options = [option for option in _options(index, row) if _fits(option, patterns)]
         values = [option.partition("=")[2].lower() for option in options]
         line = " ".join((row.alias, *row.tags, row.title)).lower()
-        if all(any(fnmatchcase(text, p) for text in (line, *values)) for p in patterns):
-            matches[path] = tuple(options)
+        inputs = _inputs(index, row, words, patterns)
+        if inputs or all(any(fnmatchcase(text, p) for text in (line, *values)) for p in patterns):
+            matches[path] = (*inputs, *options)
     return matches
 
 
@@ -118,6 +120,19 @@ def _options(index: Index, row: ScriptRow) -> list[str]:
         return []
     inputs = index.script(row.path).inputs.values()
     return [f"--{spec.name}={choice}" for spec in inputs for choice in spec.choices]
+
+
+def _inputs(
+    index: Index, row: ScriptRow, words: Sequence[str], patterns: Sequence[str]
+) -> list[str]:
+    """Return the inputs that are named, or that all of several words describe."""
+    if row.faults:
+        return []
+    inputs = index.script(row.path).inputs.values()
+    if len(words) == 1:
+        return [f"--{i.name}" for i in inputs if "_" in i.name and i.name == words[0].lstrip("-")]
+    texts = ((i.name, f"{i.name} {i.description}".lower()) for i in inputs)
+    return [f"--{name}" for name, text in texts if all(fnmatchcase(text, p) for p in patterns)]
 
 
 def _fits(option: str, patterns: Iterable[str]) -> bool:

@@ -70,6 +70,15 @@ class Call:
             refuse_slips(list(map(str, tags if isinstance(tags, list) else [tags])), words)
         return requests_in.tags_of(self._arguments)
 
+    def search(self) -> tuple[Tags, str]:
+        """As ``query``; several words without quotes are one text to look for."""
+        if len(self.names) < 2 or self._arguments.get("tags"):
+            return self.query()
+        from cmbench.session.typing_slips import refuse_slips
+
+        refuse_slips([], self.names)
+        return requests_in.tags_of({})[0], " ".join(self.names)
+
     def _meant(self) -> tuple[Tags, str]:
         """As ``query``; a word that names no script is a tag where scripts of others carry it."""
         tags, uid = self.query()

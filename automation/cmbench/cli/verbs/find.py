@@ -12,8 +12,8 @@ from cmbench.errors import Error
 
 def find_script(command: Command) -> Reply:
     """Those with the tags, of the name, or else that speak of the words."""
-    tags, name = command.query()
-    words = "" if command.flags.get("tags") else "".join(command.names[:1])
+    words = "" if command.flags.get("tags") else " ".join(command.names)
+    tags, name = command.search()
     try:
         rows = scripts.find(command.workspace, tags, name, words)
     except Error as error:
