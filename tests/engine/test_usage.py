@@ -74,7 +74,9 @@ def test_help_of_one_verb_reports_its_flags(lab: Lab, capsys: pytest.CaptureFixt
         assert max(map(len, text.splitlines())) <= 80
     i = {"action": "help", "automation": "cache", "out": "con"}
     adapter.answer("cache", Automation(), i)
-    assert len(capsys.readouterr().out.splitlines()) == len(usage_of("cache"))
+    *lines, _, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(usage_of("cache"))
+    assert last == "flags of one of them: cm help cache VERB"
 
 
 def test_version_says_what_is_ours_and_what_is_cminds(

@@ -149,8 +149,11 @@ _COMMANDS_OF_TASKS = {
 
 def _refuse(thing: str, word: str, i: dict[str, Any]) -> dict[str, Any]:
     from cmbench.cli import commands
+    from cmbench.cli.usage import same_verb
 
     guess = _COMMANDS_OF_TASKS.get(word) or did_you_mean(word, commands.words_of(thing))
+    if not guess and (lines := same_verb(thing, word)):
+        guess = f"there is {lines};"
     error = Error(
         "unknown-verb",
         f'"cm {word} {thing}" is not a command',

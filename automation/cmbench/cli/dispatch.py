@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cmbench.cli.commands import verb_of
 from cmbench.cli.reply import Answer, Command, refuse_unknown
+from cmbench.cli.verb import Verb
 from cmbench.errors import Error, coloured, internal, visible
 from cmbench.lib.caller import Caller
 from cmbench.lib.secrecy import without_values
@@ -86,9 +87,10 @@ def _run_verb(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     at_site = bool(verb.at_site) and command.names_site()
     if command.console:
         _note_other_engines(command.workspace)
-    if verb.accepted is not None:
-        refuse_unknown(command.flags, verb.accepted)
-    reply = verb.function(at_site)(command)
+    with _other_command_named(verb, command):
+        if verb.accepted is not None:
+            refuse_unknown(command.flags, verb.accepted)
+        reply = verb.function(at_site)(command)
     if command.console:
         shown = reply.shown(command.as_json)
         text = without_values(visible(shown or ""), command.flags, os.environ)
@@ -96,6 +98,19 @@ def _run_verb(thing: str, word: str, cmind: Any, i: dict[str, Any]) -> Answer:
     if reply.error is not None:
         raise reply.error
     return {"return": 0, **reply.answer}
+
+
+@contextmanager
+def _other_command_named(verb: Verb, command: Command) -> Iterator[None]:
+    """Let the refusal of a flag name the command that has it."""
+    try:
+        yield
+    except Error as error:
+        if error.code == "unknown-flag":
+            from cmbench.cli.usage import command_with_flag
+
+            error.hint = Hint(command_with_flag(verb, command) or error.hint)
+        raise
 
 
 def _print(text: str, end: str) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from cmbench.cli.commands import usage_of, verb_of
+from typing import TYPE_CHECKING
+
+from cmbench.cli.commands import THINGS, usage_of, verb_of, verbs_of
 from cmbench.render.listing import flag_lines
 from common.text import wrapped
+
+if TYPE_CHECKING:
+    from cmbench.cli.reply import Command
+    from cmbench.cli.verb import Verb
 
 
 def usage_text(thing: str, word: str = "") -> str:
@@ -16,9 +22,45 @@ def usage_text(thing: str, word: str = "") -> str:
         lines.append("")
         for name, meaning in verb.flag_meanings.items():
             lines += flag_lines(name, meaning)
+    if verb is None:
+        lines += ["", f"flags of one of them: cm help {thing} VERB"]
     if verb is not None and verb.of_scripts:
         lines += ["", "inputs and variations of a script: cm run script --tags=detect,os --help"]
     return "\n".join(lines)
+
+
+def command_with_flag(verb: Verb, command: Command) -> str:
+    """Return another command of the same thing that has a flag which ``verb`` does not know."""
+    unknown = command.flags.keys() - _flags(verb).keys()
+    for other in verbs_of(verb.thing):
+        known = {} if other.of_scripts else _flags(other)
+        flags = [f"--{known[name]}" for name in sorted(known.keys() & unknown)]
+        if flags and other is not verb:
+            words = (f'"{word}"' if " " in word else word for word in command.names)
+            line = " ".join(("cm", other.word, other.thing, *words, *flags))
+            return f"another command has that flag: `{line}`"
+    return ""
+
+
+def _flags(verb: Verb) -> dict[str, str]:
+    """Return the flags of a verb, as they are declared, by their names."""
+    return {name.partition("=")[0].replace("-", "_"): name for name in verb.flag_meanings}
+
+
+def same_verb(thing: str, word: str) -> str:
+    """Return what has a verb that ``thing`` lacks, as a command line of help."""
+    lines = [
+        next(iter(verb.usage), "")
+        for other in THINGS
+        for verb in verbs_of(other)
+        if other != thing and word in (verb.word, *verb.words) and word != "help"
+    ]
+    return " and ".join(f"`{line}`" for line in sorted(filter(None, lines), key=_is_of_runs)[:2])
+
+
+def _is_of_runs(line: str) -> bool:
+    """Sort commands about runs first."""
+    return " script " not in line
 
 
 _COLUMN = 38

@@ -67,6 +67,7 @@ VERBS: tuple[Verb, ...] = (
         },
         "lifetime_years",
         "price_per_kwh",
+        "cost",
         *OUTPUT,
     ),
     _results(
