@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from cmbench_crowd_server import claims
 from cmbench_crowd_server.ledger import PUBLISHED, REFUSED, REJECTED, Ledger, Row, manifest_of
 from cmbench_results import query
+from cmbench_results.distinguish import short
 from cmbench_results.query import Filter
 from cmbench_results.render import figure
 from cmbench_results.schema import crowd_run
@@ -87,7 +88,10 @@ def claim_of(ledger: Ledger, row: Row) -> list[tuple[str, str]]:
         ("accelerator", _counted(system.accelerator, system.accelerators or 0, "in a node")),
         ("memory", f"{system.memory_gb:g} GB" if system.memory_gb else ""),
         ("computed by", ", ".join(filter(None, (config.backend, config.device, work.precision)))),
-        ("settings", ", ".join(f"{name} {value}" for name, value in config.settings.items())),
+        (
+            "settings",
+            ", ".join(f"{name} {short(value)}" for name, value in config.settings.items()),
+        ),
         ("versions", ", ".join(f"{name} {value}" for name, value in sorted(software))),
         ("measured", manifest.created),
         ("sent", datetime.fromtimestamp(row["at"], timezone.utc).isoformat(" ", "minutes")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from cmbench_results.values import USED, BenchmarkResult, configuration_of
@@ -9,6 +10,7 @@ from cmbench_results.values import USED, BenchmarkResult, configuration_of
 SHOWN = ("benchmark", "scenario", "form", "system", "model", "backend", "precision", "organization")
 """Facts that a table has columns of its own for, or needs none."""
 _CONSEQUENCES = ("framework", "dataset", "category", "round", "division")
+_FRACTION = re.compile(r"\d{1,15}\.\d{6,}")
 _NUMBERS = ("model_sha256", "data_sha256")
 
 Configurations = Sequence[Mapping[str, str]]
@@ -66,7 +68,9 @@ def differing_facts(results: Mapping[str, BenchmarkResult]) -> dict[str, dict[st
 
 def in_words(facts: Mapping[str, str]) -> str:
     """Return facts as one line: ``batch 8, threads 2``."""
-    pairs = ((name.removeprefix("version of "), value) for name, value in facts.items() if value)
+    pairs = (
+        (name.removeprefix("version of "), short(value)) for name, value in facts.items() if value
+    )
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in pairs)
 
 
@@ -76,6 +80,11 @@ def identity(result: BenchmarkResult) -> str:
     model = work.model if work.model != work.benchmark else ""
     parts = (model, software.backend, software.precision, moment(result.measured_at))
     return ", ".join(filter(None, parts))
+
+
+def short(value: str) -> str:
+    """Return a setting with six digits where it is a fraction of more."""
+    return f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value
 
 
 def moment(measured_at: str) -> str:

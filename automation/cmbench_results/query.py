@@ -117,9 +117,9 @@ def facets(store: Store, filters: Filter, names: Sequence[str]) -> dict[str, lis
     A column is counted with the filters of the other ones. Raises ``bad-value``.
     """
     for name in names:
-        if name not in schema.WORDS:
-            hint = did_you_mean(name, schema.WORDS) or f"there are: {', '.join(schema.WORDS)}"
-            raise Error("bad-value", f"{name} is not a column of words", hint=hint)
+        if name not in _CHOOSING:
+            hint = did_you_mean(name, _CHOOSING) or f"there are: {', '.join(_CHOOSING)}"
+            raise Error("bad-value", f"{name} has no values to count", hint=hint)
     counts = {}
     with store.reading() as connection:
         for name in names:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cmbench_results.compare import ResultComparison, Spread
 from cmbench_results.cost import CostModel
-from cmbench_results.distinguish import differing_facts, identity, in_words
+from cmbench_results.distinguish import differing_facts, identity, in_words, short
 from cmbench_results.regression import VersionRuns
 from cmbench_results.result_sources import ResultSource
 from cmbench_results.values import (
@@ -81,7 +81,8 @@ def table(
             heading = title
         lines += list(_lines(row, costs))
         lines += _own_lines(row, (own or {}).get(row["uid"]), facts)
-    lines += ["", f"{len(rows)} of {count(total, 'result')}"]
+    more = " (more: --limit=N)" if len(rows) < total else ""
+    lines += ["", f"{len(rows)} of {count(total, 'result')}{more}"]
     if any(row["tier"] != OFFICIAL for row in rows):
         lines.append(NOT_OFFICIAL)
     return "\n".join(lines)
@@ -199,7 +200,7 @@ def result_text(result: BenchmarkResult, spread: Spread, costs: CostModel) -> st
         ("nodes", str(system.nodes) if system.nodes != 1 else ""),
         ("software", ", ".join(filter(None, (software.framework, software.precision)))),
         ("os", system.os),
-        ("settings", ", ".join(f"{k} {v}" for k, v in result.settings.items())),
+        ("settings", ", ".join(f"{k} {short(v)}" for k, v in result.settings.items())),
         ("inferred", "from a run of another scenario" if result.inferred else ""),
         ("measured", result.measured_at),
         ("price", price.text() if price else ""),
@@ -291,6 +292,6 @@ def comparison(compared: ResultComparison) -> str:
     for difference in compared.differences:
         lines.append(f"  {difference.what}")
         for position, value in enumerate(difference.values):
-            lines += wrapped(value or "-", f"    {chr(65 + position)}  ", " " * 7)
+            lines += wrapped(short(value) or "-", f"    {chr(65 + position)}  ", " " * 7)
     lines.append(f"{compared.same} things are the same")
     return "\n".join(lines)

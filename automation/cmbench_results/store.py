@@ -15,6 +15,7 @@ from typing import Any
 
 from cmbench.errors import Error
 from cmbench.lib import locks
+from cmbench.record import steps_back
 from cmbench_results import read_only, schema
 from cmbench_results.result_sources import ResultSource, SourceFiles
 from cmbench_results.sql import sa
@@ -309,7 +310,7 @@ class Store:
             return 0
 
     def result(self, uid: str) -> BenchmarkResult:
-        """Return the result with this id or prefix of one; ``last`` is the newest of our own.
+        """Return the result with this id or prefix of one, or that ``last``, ``last~1`` names.
 
         Raises ``result-not-found``, ``ambiguous``.
         """
@@ -497,13 +498,13 @@ def _chunks(results: Iterable[BenchmarkResult]) -> Iterator[list[BenchmarkResult
 
 
 def _uids_called(connection: sa.Connection, uid: str) -> list[str]:
-    """Return the ids that begin so, a few of them; ``last`` is the newest of our own."""
-    column = schema.run.c.uid
-    if uid == "last":
+    """Return the ids that begin so, a few of them; ``last~1`` is the last but one of our own."""
+    column, back = schema.run.c.uid, steps_back(uid)
+    if back is not None:
         newest = schema.run.c.measured_at.desc()
         load_test = schema.run.c.framework == "bench,endpoint"
         own = sa.or_(schema.run.c.key.startswith("run:"), load_test)
-        chosen = sa.select(column).where(own).order_by(newest).limit(1)
+        chosen = sa.select(column).where(own).order_by(newest, column).offset(back).limit(1)
     elif uid.isascii() and uid.isalnum() and len(uid) <= 16:
         chosen = sa.select(column).where(column.startswith(uid.lower())).limit(5)
     else:

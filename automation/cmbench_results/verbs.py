@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cmbench.cli.reply import Command, Reply, refuse_bare
+from cmbench.cli.reply import Command, Reply, refuse_bare, refuse_unknown
 from cmbench.errors import Error
 from cmbench_results.result_sources import ResultSource, SourceFiles
 from common.problems import Hint
@@ -40,6 +40,7 @@ _VALUED = {
     "price_per_kwh": "0.3",
 }
 """Flags that say nothing without a value, with one that they may have."""
+_OF_FILES = ("csv", "parquet", "bundle", "output", "force")
 _NONE_YET = "no results yet; add some: cm add results DIR"
 _PRICED = {"cost", "price_per_hour", "purchase_price", "price_per_kwh"}
 FACETS = ("benchmark", "scenario", "round", "division", "organization", "accelerator", "tier")
@@ -76,6 +77,7 @@ def find_results(command: Command) -> Reply:
     from cmbench_results import cost, query, render
 
     flags = command.flags
+    refuse_unknown([name for name in flags if name in _OF_FILES], ())
     with _store(command) as store:
         filters = _filter(command)
         if flags.get("facets"):
@@ -87,16 +89,25 @@ def find_results(command: Command) -> Reply:
             return _frontier(store, filters, str(flags["frontier"]))
         page = _page(store, filters, command, 20)
         own = query.own(store, page.rows)
-        is_empty = not page.total and _is_empty(store)
+        nothing = "" if page.total else _nothing_text(store, filters)
     costs = cost.of_flags(flags) if _PRICED & flags.keys() else None
     rows = [{**row, "settings": _settings(own.get(row["uid"]))} for row in page.rows]
     if costs:
         for row in rows:
             row["cost_per_million"] = costs.per_million(row)
     data = {"total": page.total, "list": rows}
-    if is_empty:
-        return Reply(data, _NONE_YET, data)
+    if nothing:
+        return Reply(data, nothing, data)
     return Reply(data, lambda: render.table(page.rows, page.total, costs, own), data)
+
+
+def _nothing_text(store: Store, filters: Filter) -> str:
+    """Return what to do where no result matches."""
+    from cmbench_results import suggest
+
+    if _is_empty(store):
+        return _NONE_YET
+    return "\n".join(["no result matches", *suggest.suggestions(store, filters)])
 
 
 def _settings(result: BenchmarkResult | None) -> dict[str, str]:

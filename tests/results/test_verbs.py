@@ -54,6 +54,12 @@ def test_add_find_show_compare_export_remove(cm: Cm, published: Path, tmp_path: 
     words = "".join(cm("show", "results", "last").ok().stdout.split())
     assert f"report{tmp_path}/run/report.html" in words
     assert "x0.2" in cm("compare", "results", first, second).ok().stdout
+    for words, hint in (
+        (["brt-99", "Offline"], 'the word "brt-99": did you mean "bert-99"'),
+        (["Nine", "--round=9.9"], "no result has round 9.9"),
+        (["Nine", "--tier=local"], "without --tier=local: 1 result"),
+    ):
+        assert hint in cm("find", "results", *words).ok().stdout
     priced = cm("find", "results", "Nine", "--price_per_hour=18").ok().stdout
     assert "$1 a million samples" in priced
     assert "bert-99 (2)" in cm("find", "results", "--facets").ok().stdout
@@ -122,6 +128,7 @@ def test_a_comparison_says_first_which_is_faster(cm: Cm, tmp_path: Path) -> None
     sweep(tmp_path / "sweep")
     cm("add", "results", str(tmp_path / "sweep")).ok()
     found = json.loads(cm("find", "results", "--json").ok().stdout)["list"]
+    assert cm("show", "results", "last~1").ok().stdout[:16] in {row["uid"] for row in found}
     best, other = found[0]["uid"], found[-1]["uid"]
     line = cm("diff", "results", other, best).ok().stdout.splitlines()
     assert line[0].startswith(
@@ -241,6 +248,8 @@ def test_what_a_broken_place_shares_with_another_is_the_others_alone(
     [
         (["add", "results"], "what to add"),
         (["add", "results", "/not/there"], "does not exist"),
+        (["find", "results", "x", "--csv"], "cm export results x --csv"),
+        (["diff", "runs", "last"], "cm diff script last~1 last"),
         (["find", "results", "--benchmrk=x"], 'did you mean "benchmark"'),
         (["find", "results", "--limit=many"], "not a number"),
         (["find", "results", "--limit=²"], "not a number"),
@@ -275,7 +284,9 @@ def test_help_lists_every_command(cm: Cm) -> None:
     for verb in ("add", "find", "show", "compare", "export", "rm", "reindex"):
         assert f"cm {verb} results" in told
     assert "--frontier=X,Y" in cm("find", "results", "--help").ok().stdout
-    assert "print the result as JSON" not in cm("export", "results", "--help").ok().stdout
+    usage = cm("export", "results", "--help").ok().stdout
+    assert "print the result as JSON" not in usage
+    assert cm("help", "results", "export").ok().stdout == usage
 
 
 @pytest.mark.parametrize(

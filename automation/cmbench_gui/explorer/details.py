@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from cmbench_gui.explorer.charting import charts, scatter
 from cmbench_gui.explorer.table import TableLine, Trust, money, trust
 from cmbench_gui.explorer.view import ExplorerView
 from cmbench_results import compare, cost, query
-from cmbench_results.distinguish import moment
+from cmbench_results.distinguish import moment, short
 from cmbench_results.query import Filter
 from cmbench_results.render import figure, reported
 from cmbench_results.store import Store
@@ -35,8 +34,6 @@ _NAMES = {
 
 Facts = list[tuple[str, str]]
 
-_FRACTION = re.compile(r"\d{1,15}\.\d{6,}")
-
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
@@ -54,6 +51,7 @@ class History:
 
     rows: list[tuple[str, str, str, str, str]]
     chart: charts.Chart | None
+    phone: charts.Chart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def detail(store: Store, uid: str) -> ResultPage:
             ("precision", software.precision),
             *software.versions.items(),
         ),
-        settings=[(name, _short(value)) for name, value in sorted(result.settings.items())],
+        settings=[(name, short(value)) for name, value in sorted(result.settings.items())],
         repeats=_repeats(store, result),
         history=_history(store, result),
         plots=_plots(result),
@@ -109,11 +107,6 @@ def detail(store: Store, uid: str) -> ResultPage:
             "/results"
         ),
     )
-
-
-def _short(value: str) -> str:
-    """Return a setting with six digits where it is a fraction of more."""
-    return f"{float(value):.6g}" if _FRACTION.fullmatch(value) else value
 
 
 def _work(result: BenchmarkResult) -> Facts:
@@ -219,9 +212,13 @@ def _history(store: Store, result: BenchmarkResult) -> History:
     values = [value for _, value, _, _ in points]
     low, high = min(values), max(values)
     y = scatter.Axis("result", result.unit, low, high, down=result.direction == LOWER)
-    chart = scatter.courses([line.versions for line in lines], [("runs", points)], y)
-    chart.series = []
-    return History(rows, chart)
+    names = [line.versions for line in lines]
+    chart, phone = (
+        scatter.courses(names, [("runs", points)], y, frame)
+        for frame in (scatter.PLANE, scatter.PHONE)
+    )
+    chart.series = phone.series = []
+    return History(rows, chart, phone)
 
 
 def _plots(result: BenchmarkResult) -> list[tuple[str, str, charts.Chart]]:
@@ -334,7 +331,9 @@ def side(store: Store, uids: Sequence[str]) -> Side:
         trusts=tuple(trust(result.tier) for result in comparison.results),
         spreads=tuple(map(_spread, comparison.spreads)),
         figures=figures,
-        differences=comparison.differences,
+        differences=tuple(
+            replace(each, values=tuple(map(short, each.values))) for each in comparison.differences
+        ),
         same=comparison.same,
         notes=tuple(notes),
         chart=None if notes else _beside(letters, comparison.results),

@@ -14,12 +14,15 @@ from . import charts
 from .charts import Chart, ChartFrame, Point, Scale
 
 PLANE = ChartFrame(960.0, 480.0, left=96.0, right=44.0, top=34.0, bottom=54.0)
+PHONE = ChartFrame(400.0, 400.0, left=58.0, right=22.0, top=34.0, bottom=54.0)
+"""For a narrow window, in which a wide drawing would be a small strip."""
 COLOURS = 8
 """Series of their own colour; what is beyond them has that of others."""
 ROW = 34.0
 # How far a point reaches beyond its middle.
 _MARGIN = 0.03
-_LETTER = 6.4
+_LETTER, _WIDE_LETTER = 6.4, 7.2
+_EDGE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def plane(
             chart.links.append((*place, mark.address))
         else:
             chart.dots.append(place)
-    chart.texts.append((frame.left - 88, frame.top - 10, "start", y.title))
+    chart.texts.append((_EDGE, frame.top - 10, "start", y.title))
     return chart
 
 
@@ -137,19 +140,22 @@ class Rank:
     address: str = ""
 
 
-def ranking(values: Sequence[Rank], unit: str, series: Sequence[str] = ()) -> Chart:
-    """Draw horizontal bars, with their names above and figures after them."""
-    frame = ChartFrame(960.0, ROW * len(values) + 50.0, left=8.0, right=140.0, top=6.0, bottom=44.0)
+def ranking(
+    values: Sequence[Rank], unit: str, series: Sequence[str] = (), width: float = PLANE.width
+) -> Chart:
+    """Draw horizontal bars, with their names and figures above them."""
+    frame = ChartFrame(width, ROW * len(values) + 50.0, _EDGE, right=_EDGE, top=6.0, bottom=44.0)
     chart = Chart(f"bars in {unit}", unit, series=legend(series), frame=frame)
     high = max((each.value for each in values), default=0.0) or 1.0
-    longest = int((frame.width - 24) / _LETTER)
     for place, each in enumerate(values):
         top = frame.top + place * ROW
         wide = max(1.0, (frame.end - frame.left) * each.value / high)
         kind = f"strip {colour(each.series)}"
+        figure = each.label.split(";")[0]
+        room = int((frame.end - frame.left) / _WIDE_LETTER) - len(figure) - 2
         chart.strips.append((frame.left, top + 17, wide, 11.0, kind, each.label, each.address))
-        chart.texts.append((frame.left, top + 13, "start", each.name[:longest]))
-        chart.texts.append((frame.left + wide + 6, top + 27, "start", each.label.split(";")[0]))
+        chart.texts.append((frame.left, top + 13, "start", _shortened(each.name, room)))
+        chart.texts.append((frame.end, top + 13, "end", figure))
     axis = Axis("", unit, 0.0, high)
     chart.columns = [
         (frame.left + (frame.end - frame.left) * tick / high, charts.number(tick))
@@ -159,20 +165,23 @@ def ranking(values: Sequence[Rank], unit: str, series: Sequence[str] = ()) -> Ch
     return chart
 
 
+def _shortened(name: str, letters: int) -> str:
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
 def courses(
     names: Sequence[str],
     series: Sequence[tuple[str, Sequence[tuple[int, float, str, str]]]],
     y: Axis,
+    frame: ChartFrame = PLANE,
 ) -> Chart:
     """Draw lines through named columns; a point is its column, figure, label and link."""
-    frame = PLANE
     chart = Chart(y.title, "", series=legend([name for name, _ in series]), frame=frame)
     up = y.scale(frame.base, frame.top)
     part = (frame.end - frame.left) / max(1, len(names))
     chart.rows = [(up(value), charts.number(value)) for value in y.ticks()]
     middles = [frame.left + (place + 0.5) * part for place in range(len(names))]
-    # A narrow window draws names twice as large.
-    widest = max((70.0, *(2 * _LETTER * (len(name) + 1) for name in names)))
+    widest = max((40.0, *(_LETTER * (len(name) + 2) for name in names)))
     every = max(1, math.ceil(len(names) * widest / (frame.end - frame.left)))
     chart.columns = list(zip(middles, names, strict=True))[::every]
     for number, (_, points) in enumerate(series):
@@ -186,5 +195,5 @@ def courses(
         for column, value, label, address in points:
             at = (middles[column], up(value), 5.0, f"point {kind} best", label)
             chart.links.append((*at, address))
-    chart.texts.append((frame.left - 88, frame.top - 10, "start", y.title))
+    chart.texts.append((_EDGE, frame.top - 10, "start", y.title))
     return chart
