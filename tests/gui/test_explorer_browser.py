@@ -168,8 +168,8 @@ def test_a_plot_and_its_axes_fit_one_screen(browser: Any, site: Site) -> None:
         for draw, height in itertools.product(("scatter", "course"), (720, 900)):
             seen.page.set_viewport_size({"width": 1440, "height": height})
             seen.page.goto(f"{seen.base}{PLOT}&draw={draw}")
-            assert seen.page.locator(".sheet svg").bounding_box()["height"] >= 300
-            for words in seen.page.locator(".sheet svg text").all():
+            assert seen.page.locator(".wide-only svg").bounding_box()["height"] >= 300
+            for words in seen.page.locator(".wide-only svg text").all():
                 box = words.bounding_box()
                 assert box["x"] >= 0
                 assert box["y"] + box["height"] <= height, words.inner_text()
@@ -177,18 +177,36 @@ def test_a_plot_and_its_axes_fit_one_screen(browser: Any, site: Site) -> None:
 
 def test_no_word_of_an_axis_is_cut_off(browser: Any, site: Site) -> None:
     outside = """() => {
-        const sheet = document.querySelector('.sheet svg').getBoundingClientRect();
-        return [...document.querySelectorAll('.sheet svg text')].filter((e) => {
+        const seen = [...document.querySelectorAll('.sheet svg')].find((e) => e.clientWidth);
+        const sheet = seen.getBoundingClientRect();
+        return [...seen.querySelectorAll('text')].filter((e) => {
             const box = e.getBoundingClientRect();
             return box.left < sheet.left - 1 || box.right > sheet.right + 1
                 || box.top < sheet.top - 1 || box.bottom > sheet.bottom + 1;
         }).map((e) => e.textContent);
     }"""
     with Seen(browser, site, 1440, "light") as seen:
-        for draw, width in itertools.product(("scatter", "course"), WIDTHS):
+        for draw, width in itertools.product(("scatter", "course", "bars"), WIDTHS):
             seen.page.goto(f"{seen.base}{PLOT}&draw={draw}")
             seen.page.set_viewport_size({"width": width, "height": 900})
             assert seen.page.evaluate(outside) == [], (draw, width)
+
+
+def test_pages_of_a_phone_are_short_and_scroll_one_way(browser: Any, site: Site) -> None:
+    sideways = """() => [...document.querySelectorAll('main *')].filter((e) =>
+        e.scrollWidth > e.clientWidth + 1
+        && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)).length"""
+    with Seen(browser, site, 390, "light") as seen:
+        ids = [row["uid"] for row in _rows(seen)]
+        seen.page.goto(f"{seen.base}/results?benchmark=bert-99&scenario=Offline")
+        for row in seen.page.locator("tbody tr").all():
+            assert row.bounding_box()["height"] <= 190, row.inner_text()
+        side = f"/results/compare?{'&'.join(f'id={uid}' for uid in ids[:3])}"
+        for path in (f"{PLOT}&draw=bars", f"{PLOT}&draw=scatter", side):
+            seen.page.goto(seen.base + path)
+            assert seen.page.evaluate(sideways) == 0, path
+        assert seen.page.locator(".side .letter").nth(2).is_visible()
+        assert seen.faults == []
 
 
 def test_filters_open_above_the_results_of_a_small_screen(browser: Any, site: Site) -> None:
@@ -214,7 +232,7 @@ def test_a_range_is_drawn_with_the_pointer_and_a_picture_is_saved(
 ) -> None:
     with Seen(browser, site, 1280, "light") as seen:
         seen.page.goto(seen.base + PLOT)
-        box = seen.page.locator(".sheet svg").bounding_box()
+        box = seen.page.locator(".wide-only svg").bounding_box()
         seen.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 2)
         seen.page.mouse.down()
         seen.page.mouse.move(box["x"] + box["width"] * 0.97, box["y"] + box["height"] * 0.6)

@@ -23,7 +23,10 @@ from cmbench_results.query import Filter, Page, Row
 from cmbench_results.store import Store
 from cmbench_results.values import PER_ACCELERATOR, PER_CORE, PER_WATT
 
-KNOWN = tuple(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from"))
+KNOWN = (
+    *(name for name in schema.WORDS if name not in ("series", "system_id", "figures_from")),
+    *schema.COUNTS,
+)
 """The columns with values that many rows share, by which rows are chosen."""
 _CODED = (
     *("benchmark", "form", "scenario", "system", "cpu", "accelerator", "organization", "round"),
@@ -84,7 +87,7 @@ class Columns:
                 continue
             present[number >> 3] |= 1 << (number & 7)
             columns = iter(values)
-            for rows, value in zip(self._rows.values(), columns, strict=False):
+            for rows, value in zip(self._rows.values(), map(str, columns), strict=False):
                 if value in rows:
                     rows[value].append(number)
                 elif value:
@@ -194,6 +197,8 @@ class Columns:
     def _values_matching(self, name: str, pattern: str) -> list[str]:
         if name == "category":
             return self._values_containing(name, pattern)
+        if name in schema.COUNTS:
+            return [pattern] if pattern in self._rows[name] else []
         parts = pattern.lower().split("*")
         return [value for value in self._rows[name] if _matches_wildcard(value.lower(), parts)]
 

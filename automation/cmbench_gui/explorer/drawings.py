@@ -97,8 +97,13 @@ def _bars(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     way = "lowest" if less else "highest"
     note = f"The {len(ranks)} {way} of {page.total:,}; lower is better." if less else ""
     note = note or f"The {len(ranks)} {way} of {page.total:,}; higher is better."
-    chart = scatter.ranking(ranks, kind.unit_of(view.y), list(names)) if ranks else None
-    return Plot(chart, title(view.y), (note,))
+    if not ranks:
+        return Plot(None, title(view.y), (note,))
+    chart, phone = (
+        scatter.ranking(ranks, kind.unit_of(view.y), list(names), frame.width)
+        for frame in (scatter.PLANE, scatter.PHONE)
+    )
+    return Plot(chart, title(view.y), (note,), phone=phone)
 
 
 def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
@@ -126,7 +131,10 @@ def _course(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
     notes = ["The line connects the best results of the rounds."]
     if page.total > COURSE:
         notes.append(f"{COURSE} of {page.total:,} results: choose fewer to see all of them.")
-    return Plot(scatter.courses(columns, ordered, y), f"{title(view.y)} by round", tuple(notes))
+    chart, phone = (
+        scatter.courses(columns, ordered, y, frame) for frame in (scatter.PLANE, scatter.PHONE)
+    )
+    return Plot(chart, f"{title(view.y)} by round", tuple(notes), phone=phone)
 
 
 def _when(row: Row) -> str:

@@ -85,6 +85,7 @@ def draw(store: Store, view: ExplorerView, kind: PlotKind) -> Plot:
         f"{title(view.y)} over {title(view.x)}",
         (*_notes(plane, marks), *remarks),
         best=tuple(_best(plane)),
+        phone=scatter.plane(*axes, shown, list(map(_for_a_finger, marks)), stairs, scatter.PHONE),
         scales={"frame": _frame(), **{n: _ends(a) for n, a in zip("xy", axes, strict=True)}},
     )
 
@@ -226,6 +227,11 @@ def _mark(plane: Plane, spots: Sequence[PlanePoint], best: bool) -> scatter.Mark
         best,
         first.bare,
     )
+
+
+def _for_a_finger(mark: scatter.Mark) -> scatter.Mark:
+    """Leave the best alone to be pressed: a finger does not hit one of a thousand."""
+    return mark if mark.best else replace(mark, label="", address="")
 
 
 def _notes(plane: Plane, marks: Sequence[scatter.Mark]) -> Iterator[str]:

@@ -66,7 +66,10 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing, or the choices that are needed before something can be drawn."""
+    """A drawing, or the choices that are needed before something can be drawn.
+
+    ``phone`` is the same for a narrow window.
+    """
 
     chart: charts.Chart | None
     title: str
@@ -74,6 +77,7 @@ class Plot:
     choices: tuple[PlotChoice, ...] = ()
     best: tuple[Best, ...] = ()
     scales: Mapping[str, Any] = field(default_factory=dict)
+    phone: charts.Chart | None = None
     unverified: bool = False
 
 

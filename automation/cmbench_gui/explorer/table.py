@@ -8,7 +8,7 @@ from typing import Any
 
 from cmbench_gui.explorer.columns import Columns
 from cmbench_gui.explorer.view import ROWS, ExplorerView
-from cmbench_results import query
+from cmbench_results import query, schema
 from cmbench_results.cost import CostModel
 from cmbench_results.distinguish import differing_facts, moment
 from cmbench_results.render import figure, per_part, reported
@@ -25,15 +25,16 @@ FACETS = {
     "validity": "validity",
     "organization": "organization",
     "accelerator": "accelerator",
+    "accelerators": "accelerators in a node",
     "framework": "framework",
     "precision": "precision",
     "form": "form",
     "energy_tier": "energy measured",
 }
 """The columns that are counted beside the table, by what they are called there."""
-OPEN = ("tier", "benchmark", "scenario", "round")
-SHOWN = 12
-"""Values of a facet that are seen at once; the others need one more step."""
+OPEN = ("tier", "benchmark", "scenario")
+SHOWN = 6
+"""Values of a facet that are seen at once, so that the names of all facets fit one screen."""
 MOST = 200
 
 Row = Mapping[str, Any]
@@ -134,6 +135,7 @@ class ResultTable:
     before: str
     after: str
     unverified: bool
+    same_work: bool
 
 
 _FIRST = (("result", "value", True), ("benchmark", "benchmark", False), ("system", "system", False))
@@ -170,18 +172,33 @@ def table(store: Store, view: ExplorerView, known: Columns | None = None) -> Res
         for row, values in zip(matches.rows, cells, strict=True)
     )
     last = start + len(lines)
-    names = [name for name, _ in lines[0].cells] if lines else _ALWAYS
-    headings = (*_FIRST, *((name, *_SORTED.get(name, ("", False))) for name in names))
+    same_work = _chosen_work(view) == {line.work for line in lines}
     return ResultTable(
         lines=lines,
-        headings=tuple(_heading(view, *heading) for heading in headings),
+        headings=_headings(view, lines, same_work),
         total=matches.total,
         first=start + 1 if lines else 0,
         last=last,
         before=replace(view, page=view.page - 1).at("/results") if view.page > 1 else "",
         after=replace(view, page=view.page + 1).at("/results") if last < matches.total else "",
         unverified=any(row["tier"] != OFFICIAL for row in matches.rows),
+        same_work=same_work,
     )
+
+
+def _chosen_work(view: ExplorerView) -> set[str]:
+    """What was chosen, in the words of a line: such a column would say the same in every row."""
+    chosen = view.wanted.columns
+    return {f"{b} {s}" for b in chosen.get("benchmark", ()) for s in chosen.get("scenario", ())}
+
+
+def _headings(
+    view: ExplorerView, lines: Sequence[TableLine], same_work: bool
+) -> tuple[Heading, ...]:
+    names = [name for name, _ in lines[0].cells] if lines else _ALWAYS
+    first = [heading for heading in _FIRST if not (same_work and heading[0] == "benchmark")]
+    headings = (*first, *((name, *_SORTED.get(name, ("", False))) for name in names))
+    return tuple(_heading(view, *heading) for heading in headings)
 
 
 def _heading(view: ExplorerView, name: str, column: str, down: bool) -> Heading:
@@ -299,6 +316,8 @@ def _facet(view: ExplorerView, name: str, counted: Sequence[tuple[str, int]]) ->
         FacetValue(value, many, value in chosen, address(value))
         for value, many in [*((value, 0) for value in typed), *known.items()]
     ]
+    if name in schema.COUNTS:
+        values.sort(key=lambda option: int(option.name) if option.name.isdecimal() else 0)
     values.sort(key=lambda option: not option.chosen)
     return Facet(
         name,
@@ -306,5 +325,5 @@ def _facet(view: ExplorerView, name: str, counted: Sequence[tuple[str, int]]) ->
         tuple(values[:SHOWN]),
         tuple(values[SHOWN:]),
         len(chosen),
-        name in OPEN or bool(chosen),
+        bool(chosen) or (name in OPEN and len(values) > 1),
     )
