@@ -39,6 +39,10 @@ PIP_ADDRESSES = {
     "--extra-index-url": "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL",
     "--find-links": "CM_GENERIC_PYTHON_PIP_EXTRA_FIND_LINKS_URL",
 }
+ELSEWHERE = "PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT"
+"""Variables by which a user sends packages elsewhere; an environment takes none of them."""
+NOT_ELSEWHERE = ("--no-user", "--target=")
+"""Against the same in a pip.conf: pip takes an empty target for none."""
 NOISE = re.compile(r"\s*$|Looking in (indexes|links): |WARNING: Location ")
 LONG_LIST = re.compile(r"\(from versions: .{200,}?((?:, [^,)]+){12})\)")
 
@@ -183,6 +187,7 @@ def install(
         out.write("\n".join(words) + "\n")
     env["CM_TMP_PIP_ARGUMENTS"] = arguments
     env["CM_TMP_PIP_LOG"] = log
+    env["CM_TMP_PIP_UNSET"] = ELSEWHERE if python.virtual else ""
     try:
         run_program(i, "install")
         os.unlink(log)
@@ -253,7 +258,8 @@ def pip_arguments(
     python: pythons.Python,
 ) -> list[str]:
     """The words after `pip install`."""
-    words = shlex.split(str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA", "")))
+    extra = shlex.split(str(env.get("CM_GENERIC_PYTHON_PIP_EXTRA", "")))
+    words = [*(NOT_ELSEWHERE if python.virtual else ()), *extra]
     if python.virtual:
         # Python compiles modules on import, a small part of them: scikit-learn installs in half
         # the time. A Python of the system may have users who cannot write to it later.
@@ -369,11 +375,13 @@ def prove_import(wanted: RequestedPackage, present: pythons.Distribution) -> Non
         hint = f"it needs {library[1]} of the system: install the package that has it"
     elif re.search(r"GLIBC(XX)?_\S+ not found", failed.output):
         hint = "it was built for a newer system: choose an older version with --version_max"
+    elif failed.timed_out:
+        hint = "the machine or the disk is busy: run the same command again when it is not"
     raise Error(
         "import-failed",
         f"{present.name} {present.version} is installed, but cannot be imported ({module})",
         hint=hint,
-        context=failed.tail(LAST_LINES),
+        context=failed.tail(LAST_LINES) or (failed.problem,),
         doing=f"{wanted.python} -c 'import {module}'",
     )
 

@@ -4,6 +4,9 @@ set -euo pipefail
 # One argument a line: nothing in them is split or evaluated.
 mapfile -t arguments < "$CM_TMP_PIP_ARGUMENTS"
 
+read -ra elsewhere <<< "${CM_TMP_PIP_UNSET:-}"
+unset ${elsewhere[@]+"${elsewhere[@]}"}
+
 pip() {
   "$CM_PYTHON_BIN_WITH_PATH" -m pip --disable-pip-version-check --no-input "$@" 2>&1 |
     tee -a "$CM_TMP_PIP_LOG"

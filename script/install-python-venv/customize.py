@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,19 @@ from cmbench.lib.host.system import os_facts
 from cmbench.lib.pythons import (
     Python,
     candidates_in,
+    choose,
     describe,
     environments_in,
+    installed,
     interpreter_of,
     package_folders,
 )
 from cmbench.lib.tools import bounds_of
+from cmbench.lib.versions import satisfies_pip
 
 LAYER = "_layer.pth"
+OLDEST_PIP = "20.3"
+"""The first with the present resolver, and for wheels of manylinux_2_28 (PEP 600)."""
 
 
 def preprocess(i: dict[str, Any]) -> dict[str, Any]:
@@ -71,19 +77,20 @@ def base_python(path: str, env: dict[str, Any]) -> Python:
         raise Error(
             "not-detected",
             f"{path} cannot be the Python of this run: {problem}",
-            hint=other_base(path, missing=python is None),
+            hint=other_base(path, env, missing=python is None),
         )
     return python
 
 
-def other_base(path: str, *, missing: bool) -> str:
-    """Return what to name instead of ``path``; an environment in or around it where there is one.
+def other_base(path: str, env: dict[str, Any], *, missing: bool) -> str:
+    """Return what to name instead of ``path``; an environment in or around it where one fits.
 
     With ``missing`` there is no Python at ``path``, else one of a wrong version.
     """
-    near = environments_in(path)[:3] if missing else []
-    for folder in list(Path(path).parents)[:2] if missing and os.path.isfile(path) else []:
-        near += [str(folder)] if candidates_in([folder / "bin"]) else []
+    folders = environments_in(path) if missing else []
+    if missing and os.path.isfile(path):
+        folders = [str(folder) for folder in list(Path(path).parents)[:2]]
+    near = list(islice((folder for folder in folders if is_fit(folder, env)), 3))
     if near:
         return f"name an environment: {', or '.join(f'--python={folder}' for folder in near)}"
     if os.path.isdir(path) and missing:
@@ -97,23 +104,32 @@ def other_base(path: str, *, missing: bool) -> str:
     )
 
 
+def is_fit(folder: str, env: dict[str, Any]) -> bool:
+    """Return whether the environment at ``folder`` has a Python of a wanted version."""
+    python = choose(candidates_in([Path(folder, "bin")])[:1], bounds_of(env)).chosen
+    return python is not None
+
+
 def layer_options(env: dict[str, Any]) -> list[str]:
     """Return the options of ``venv`` for an environment over another Python."""
     python = base_python(env["CM_PYTHON_BIN_WITH_PATH"], {})
     options = [] if python.virtual else ["--system-site-packages"]
     # The pip of the base is seen too, and ensurepip is often missing where packages are managed.
-    return [*options, "--without-pip"] if python.has_pip else options
+    pip = installed(python.path, "pip") if python.can_make_venv else None
+    too_old = pip is not None and not satisfies_pip(pip.version, f">={OLDEST_PIP}")
+    return [*options, "--without-pip"] if python.has_pip and not too_old else options
 
 
 def link_packages(env: dict[str, Any], base: Python) -> None:
     """Let the new environment see the packages of ``base``, and write nothing beside them."""
     folder = env["CM_VIRTUAL_ENV_PATH"]
     # A venv sees those of the Python that it was made with, and of no other venv.
+    # In ASCII: Python reads such a file in the encoding of the locale.
     seen = package_folders(base.path) if base.virtual else []
     compiled = os.path.join(folder, "pycache")
     lines = [
-        f"import sys; sys.pycache_prefix = sys.pycache_prefix or {compiled!r}",
-        *(f"import site; site.addsitedir({path!r})" for path in seen),
+        f"import sys; sys.pycache_prefix = sys.pycache_prefix or {compiled!a}",
+        *(f"import site; site.addsitedir({path!a})" for path in seen),
     ]
     release = ".".join(base.version.split(".")[:2])
     site = Path(folder, "lib", f"python{release}", "site-packages")

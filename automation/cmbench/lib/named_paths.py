@@ -119,6 +119,8 @@ def _require_there(place: Path, option: str, kind: str) -> None:
         text = f"{place} is a {other}; --{option} needs a {_WORDS[kind]}"
         raise Error("file-not-found", text, hint=hint)
     text = f"there is no {_WORDS[kind]} {place}"
+    if place.is_symlink():
+        text = f"{place} leads to {place.resolve()}, which is missing"
     raise Error("file-not-found", text, hint=hint, context=_near(place))
 
 
@@ -131,18 +133,24 @@ def _require_readable(place: Path, option: str) -> None:
 def _near(place: Path) -> tuple[str, ...]:
     """What may have been meant, or how far the path leads."""
     import difflib
+    import shutil
 
     from cmbench.lib.files import existing_parent
 
     above = existing_parent(place.parent)
     if above != place.parent:
         return (f"there is no folder {place.parent}",)
+    program = shutil.which(place.name) if str(above) == os.getcwd() else None
+    if program:
+        return (f"did you mean {program}?",)
     try:
         beside = os.listdir(above)
     except OSError as problem:
         return (f"{above}: {problem.strerror}",)
     return tuple(
-        f"did you mean {above / name}?" for name in difflib.get_close_matches(place.name, beside, 1)
+        f"did you mean {above / name}?"
+        for name in difflib.get_close_matches(place.name, beside, 1)
+        if name != place.name
     )
 
 

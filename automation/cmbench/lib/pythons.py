@@ -87,8 +87,11 @@ print(json.dumps(seen))
 )
 
 _FOLDERS = """
-import json, site
-print(json.dumps(site.getsitepackages()))
+import json, site, sys
+every = site.getsitepackages()
+own = [path for path in every if sys.prefix != sys.base_prefix and path.startswith(sys.prefix)]
+user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+print(json.dumps([*own, *user, *(path for path in every if path not in own)]))
 """
 
 _IMPORT = (
@@ -227,6 +230,9 @@ def describe(path: str | Path) -> tuple[Python | None, str]:
 def _not_a_program(path: Path) -> str:
     """Return why the system does not start ``path``; empty where the attempt shows it."""
     if path.is_dir():
+        for link in (path / "python3", path / "bin" / "python3"):
+            if link.is_symlink() and not link.exists():
+                return f"it has no interpreter: {link} leads to {link.resolve()}, which is missing"
         return "it has no interpreter: neither python3 nor bin/python3 is in it"
     closed = path.is_file() and not is_executable(path)
     return "it is no program: this user may not run it" if closed else ""
@@ -290,14 +296,14 @@ def choose(paths: Sequence[Path], bounds: Bounds, *, by_name: bool = False) -> P
 
 
 def _examine(path: Path, bounds: Bounds, by_name: bool) -> tuple[Python | None, str]:
-    reason = _misfit_by_name(path.name, bounds) if by_name else ""
+    reason = misfit_by_name(path.name, bounds) if by_name else ""
     if reason:
         return None, reason
     python, reason = describe(path)
     return python, reason or bounds.misfit(python.version if python else "")
 
 
-def _misfit_by_name(name: str, bounds: Bounds) -> str:
+def misfit_by_name(name: str, bounds: Bounds) -> str:
     """Return why a ``python3.N`` cannot fit, by its name alone."""
     match = _NAME.fullmatch(name)
     if not match or match["minor"] is None:
@@ -355,8 +361,11 @@ def pins(
 
 
 def package_folders(python: str) -> list[str]:
-    """Return the folders in which ``python`` has packages, those of its own environment first."""
-    folders = _answer(probe([python, "-I", *_UNCHANGED, "-c", _FOLDERS], timeout=TIMEOUT))
+    """Return the folders in which ``python`` has packages, in the order in which it looks there.
+
+    That of the user is one of them where ``python`` sees it.
+    """
+    folders = _answer(probe([python, *_UNCHANGED, "-c", _FOLDERS], timeout=TIMEOUT))
     return [str(folder) for folder in folders or () if os.path.isdir(folder)]
 
 
@@ -376,7 +385,7 @@ def environments_in(folder: str | Path) -> list[str]:
     return [str(place) for place in places if candidates_in([place / "bin"])]
 
 
-def import_problem(python: str, module: str, timeout: float = 180.0) -> ProbeResult | None:
+def import_problem(python: str, module: str, timeout: float = 600.0) -> ProbeResult | None:
     """``None`` when ``python`` can import ``module`` in ``timeout`` seconds, else its output."""
     result = probe([python, "-c", _IMPORT, module], timeout=timeout)
     return None if result.ok else result

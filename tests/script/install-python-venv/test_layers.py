@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,20 @@ def test_packages_of_the_base_are_used_and_what_lacks_is_put_on_top(
 
 
 def test_a_wrong_version_goes_over_the_base(
-    base: Path, layer: str, install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    base: Path,
+    layer: str,
+    install: Install,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Into the layer, whatever the user has set for other installs."""
     before = state(base)
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_PREFIX", str(tmp_path / "prefix"))
+    conf = tmp_path / "pip.conf"
+    conf.write_text(f"[install]\ntarget = {tmp_path}/target\nuser = true\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
     put(tmp_path / "wheels", "demo_old", "2.0")
     assert install("demo_old", ">=2").call("preprocess")["version"] == "2.0"
     assert f"1.0 is there ({base}/lib" in capsys.readouterr().out
@@ -193,6 +205,71 @@ def test_a_layer_over_a_python_that_is_no_environment(tmp_path: Path) -> None:
     assert told == [str(tmp_path / "entry/venv"), str(tmp_path / "entry/venv/pycache")]
 
 
+def test_a_layer_is_linked_in_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python reads a ``.pth`` file in the encoding of the locale."""
+    step = Step("install-python-venv", tmp_path / "entry", {})
+    seen = tmp_path / "ümgebung 1" / "lib"
+    monkeypatch.setattr(step.module, "package_folders", lambda _path: [str(seen)])
+    python, _ = pythons.describe(sys.executable)
+    assert python is not None
+    assert python.virtual
+    folder = tmp_path / "schön"
+    release = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    site = folder / "lib" / release / "site-packages"
+    site.mkdir(parents=True)
+    step.module.link_packages({"CM_VIRTUAL_ENV_PATH": str(folder)}, python)
+    text = (site / step.module.LAYER).read_bytes().decode("ascii")
+    assert ascii(str(seen)) in text
+    assert ascii(str(folder / "pycache")) in text
+
+
+@pytest.mark.parametrize(
+    ("pip", "can_make_venv", "options"),
+    [
+        ("23.2.1", True, ["--without-pip"]),
+        ("20.2.4", True, []),
+        ("20.2.4", False, ["--without-pip"]),
+    ],
+)
+def test_an_old_pip_of_the_base_is_not_that_of_the_layer(
+    pip: str, can_make_venv: bool, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows no wheels of manylinux_2_28, and solves nothing."""
+    step = Step("install-python-venv", Path("/nowhere"), {})
+    python, _ = pythons.describe(sys.executable)
+    assert python is not None
+    base = replace(python, virtual=True, has_pip=True, can_make_venv=can_make_venv)
+    monkeypatch.setattr(step.module, "base_python", lambda *_: base)
+    present = pythons.Distribution("pip", pip, "", (), ())
+    monkeypatch.setattr(step.module, "installed", lambda *_: present)
+    assert step.module.layer_options({"CM_PYTHON_BIN_WITH_PATH": "/x"}) == options
+
+
+def test_an_import_that_does_not_end_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = Step("get-generic-python-lib", Path("/nowhere"), {})
+    late = ProbeResult(("python3",), -9, "", "", 600.0, timed_out=True)
+    monkeypatch.setattr(step.module.pythons, "import_problem", lambda *_: late)
+    package = step.module.RequestedPackage("demo", "", "", "python3", False)
+    present = pythons.Distribution("demo", "1.0", "", ("demo",), ())
+    with pytest.raises(Error) as caught:
+        step.module.prove_import(package, present)
+    assert caught.value.context == ("no answer within 600 s",)
+    assert "busy" in caught.value.hint
+
+
+def test_packages_of_a_user_are_seen_where_the_base_sees_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path))
+    release = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    own = tmp_path / "lib" / release / "site-packages"
+    own.mkdir(parents=True)
+    interpreter = os.path.join(sys.base_prefix, "bin", "python3")
+    assert pythons.package_folders(interpreter)[0] == str(own)
+    monkeypatch.setenv("PYTHONNOUSERSITE", "1")
+    assert str(own) not in pythons.package_folders(interpreter)
+
+
 def test_a_base_that_is_none_is_refused_by_the_plan(tmp_path: Path) -> None:
     old = fake_python(tmp_path / "old/bin/python3", "3.8.1")
     for path, bounds, words in (
@@ -224,6 +301,13 @@ def test_a_folder_without_an_interpreter_is_refused_with_what_to_type(tmp_path: 
     error = refused(tmp_path / "envs/gpu/bin/activate")
     assert "it is no program" in error.message
     assert error.hint == f"name an environment: --python={tmp_path}/envs/gpu"
+    fake_python(tmp_path / "envs/old/bin/python3", "3.9.1")
+    step = Step("install-python-venv", tmp_path / "entry", {})
+    hint = step.module.other_base(str(tmp_path / "envs"), {"CM_VERSION_MIN": "3.10"}, missing=True)
+    assert hint == f"name an environment: --python={tmp_path}/envs/gpu"
+    Path(tmp_path, "dead/bin").mkdir(parents=True)
+    Path(tmp_path, "dead/bin/python3").symlink_to("/nowhere/python3")
+    assert "bin/python3 leads to /nowhere/python3, which is" in refused(tmp_path / "dead").message
 
 
 def test_a_package_without_a_wheel_is_named_in_the_error(

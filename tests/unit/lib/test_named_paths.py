@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,21 @@ def test_a_near_name_is_told_and_how_far_a_path_leads(folder: Path) -> None:
     assert error.context == (f"did you mean {folder / 'model.onnx'}?",)
     error = refused(folder / "none" / "model.onnx", "file-or-folder")
     assert error.context == (f"there is no folder {folder / 'none'}",)
+
+
+def test_a_link_that_leads_nowhere_is_told_as_that(folder: Path) -> None:
+    (folder / "python3").symlink_to("/nowhere/python3")
+    error = refused(folder / "python3", "file-or-folder")
+    assert error.message == f"{folder / 'python3'} leads to /nowhere/python3, which is missing"
+    assert error.context == ()
+
+
+def test_a_program_is_near_where_its_bare_name_was_typed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    shell = shutil.which("sh")
+    assert refused("sh", "file-or-folder").context == (f"did you mean {shell}?",)
 
 
 def test_the_wrong_kind_is_told_as_that(folder: Path) -> None:
