@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cmbench.errors import Error
+from cmbench.lib.local_sources import adopt, require_sources, write_listing
 from cmbench.lib.wheels import WheelTarget
 from lab import Lab
 from support import ROOT, served
@@ -75,6 +76,11 @@ def test_a_prepared_folder_is_enough_without_a_network(
     assert answer["wheels"] == ["demo_far-1.0-py3-none-any.whl"]
     assert answer["files"] == [f"sha256-{hashlib.sha256(DATA).hexdigest()}"]
     assert answer["missing"] == []
+    listing = (tmp_path / "with blank/SHA256SUMS").read_text()
+    assert [line.split()[1] for line in listing.splitlines()] == [
+        "wheels/demo_far-1.0-py3-none-any.whl",
+        f"files/{answer['files'][0]}",
+    ]
     lab.script(
         "use-it",
         deps=[lab_dependency(lab)],
@@ -116,6 +122,9 @@ def test_a_missing_folder_is_an_error(lab: Lab, tmp_path: Path) -> None:
     failed = lab.run("top", prepared=str(tmp_path / "none"))
     assert failed.answer["code"] == "file-not-found"
     assert "--prepared" in failed.err
+    planned = lab.plan("top", find_links=str(tmp_path / "none")).err
+    assert planned.count("a run stops here") == 1
+    assert "check the path given as --find_links" in planned
     assert lab.call("prepare", tags="top").answer["code"] == "bad-value"
 
 
@@ -129,3 +138,49 @@ def test_wheels_for_another_interpreter_and_platform(lab: Lab) -> None:
     assert answer["code"] == "bad-value"
     with pytest.raises(Error, match="names no interpreter"):
         WheelTarget.parse("cp312,windows_amd64")
+
+
+def test_wheels_are_for_a_python_that_the_run_takes(lab: Lab, tmp_path: Path) -> None:
+    for name in ("get-python3", "detect-os"):
+        shutil.copytree(ROOT / "script" / name, lab.repo / "script" / name)
+    lab.script("measure-it", deps=[{"tags": "get,python3", "version_min": "3.10"}])
+    target = {"output": str(tmp_path / "x"), "for": "cp39,linux_x86_64"}
+    answer = lab.call("prepare", tags="measure,it", **target).answer
+    assert answer["code"] == "bad-value"
+    assert "is for Python 3.9, and this run needs at least 3.10" in answer["error"]
+    assert prepare(lab, "measure,it", tmp_path / "x", **{"for": "cp310,linux_x86_64"})
+
+
+def test_a_folder_that_was_not_made_so_is_refused(tmp_path: Path) -> None:
+    def refused(prepared: str, package_files: str) -> Error:
+        with pytest.raises(Error) as caught:
+            require_sources(prepared, package_files)
+        return caught.value
+
+    wheel(tmp_path, "demo_far")
+    wheels = str(tmp_path / "wheels")
+    error = refused(prepared=str(tmp_path), package_files=wheels)
+    assert error.message == f"--prepared={tmp_path} has neither wheels nor files"
+    assert f"a folder of wheels alone is --find_links={tmp_path}" in error.hint
+    wheel(tmp_path / "wheels", "demo_far")
+    error = refused(prepared=str(tmp_path), package_files="/other")
+    assert "both name wheels" in error.message
+    require_sources(str(tmp_path), wheels)
+    require_sources("", "https://example.com/wheels")
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "changed"])
+def test_a_damaged_folder_is_refused(damage: str, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "demo_far")
+    write_listing(str(tmp_path))
+    adopt(str(tmp_path), str(tmp_path / "ahead"))
+    path = tmp_path / "wheels/demo_far-1.0-py3-none-any.whl"
+    data = path.read_bytes()
+    path.unlink()
+    if damage != "removed":
+        path.write_bytes(data[:-9] if damage == "cut" else data + b"x")
+    with pytest.raises(Error) as caught:
+        adopt(str(tmp_path), str(tmp_path / "ahead"))
+    assert caught.value.code == "checksum-mismatch"
+    assert path.name in caught.value.context[0]
+    assert "cm prepare script" in caught.value.hint

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of, silent_facts
+from cmbench.api.resolving import (
+    check_sources,
+    make_context,
+    make_plan,
+    open_lock,
+    renewal_of,
+    silent_facts,
+)
 from cmbench.errors import Error
 from cmbench.plan.planned_step import Plan, sure, walk
 from cmbench.session.call import RunRequest
@@ -104,9 +111,12 @@ def plan(request: RunRequest, explain: str = "") -> PlannedRun:
         made,
         total(all_needs, certain_needs, request.workspace.root),
         (
-            *_notes_of(lambda: check_places(request.request, request.script)),
-            *_notes_of(lambda: check_typed_below(made.root)),
-            *_notes_of(lambda: refuse_each(made.root)),
+            *_refusal(
+                lambda: check_places(request.request, request.script),
+                lambda: check_sources(request),
+                lambda: check_typed_below(made.root),
+                lambda: refuse_each(made.root),
+            ),
             *(unused(request.request, context.names) if decided else ()),
         ),
         Explanation(key, notes.require_origins(), notes.readers, notes.inputs) if key else None,
@@ -131,13 +141,15 @@ def _note_present(planned_step: PlannedStep) -> None:
         planned_step.detail = replace(planned_step.detail, needs=needs)
 
 
-def _notes_of(check: Callable[[], None]) -> Iterator[str]:
-    """Yield why a run would be refused at once on this machine."""
+def _refusal(*checks: Callable[[], None]) -> Sequence[str]:
+    """Return why a run would be refused at once on this machine: by the first check that does."""
     try:
-        check()
+        for check in checks:
+            check()
     except Error as error:
         what = map(Hint.plain, (f"a run stops here: {error.message}", *error.context))
-        yield Hint.joined(*what, error.hint, between="; ")
+        return (Hint.joined(*what, error.hint, between="; "),)
+    return ()
 
 
 def explain(request: RunRequest, key: str) -> Explanation:

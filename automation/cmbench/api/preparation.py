@@ -10,6 +10,7 @@ from cmbench.errors import Error
 from cmbench.values import immutable
 
 if TYPE_CHECKING:
+    from cmbench.lib.wheels import WheelTarget
     from cmbench.plan.planned_step import PlannedStep
     from cmbench.plan.step_run import StepRun
     from cmbench.run.prefetch import PrefetchFile
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 INSTALLER = "94b62a682bc44791"
 """The uid of the script that installs Python packages: get-generic-python-lib."""
+PYTHONS = ("d0b5dd74373f4a62", "7633ebada4584c6c")
+"""The uids of the scripts that find a Python and make an environment of one."""
 BASE = "CM_PYTHON_LAYER_BASE"
 NAME, BOUNDS = "CM_GENERIC_PYTHON_PACKAGE_NAME", "CM_TMP_PIP_VERSION_STRING"
 SOURCE, INDEX = "CM_GENERIC_PYTHON_PIP_URL", "CM_GENERIC_PYTHON_PIP_EXTRA_INDEX_URL"
@@ -54,11 +57,14 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
     ``Error`` where one of them cannot be had.
     """
     from cmbench.api.planning import plan
+    from cmbench.api.resolving import check_sources
+    from cmbench.lib.local_sources import FILES, write_listing
     from cmbench.lib.wheels import WheelTarget
     from cmbench.plan.planned_step import walk
     from cmbench.run.prefetch import wish_of
 
-    target = WheelTarget.parse(wheels_for).options() if wheels_for else []
+    target = WheelTarget.parse(wheels_for) if wheels_for else None
+    check_sources(request)
     root = plan(request).plan.root
     planned_steps = [
         planned_step for planned_step in walk(root) if planned_step.cached not in ("fact", "above")
@@ -68,27 +74,54 @@ def prepare(request: RunRequest, folder: str, wheels_for: str, say: Say) -> Prep
         for planned_step in planned_steps
         if planned_step.step_run and not planned_step.detail.needs.present
     ]
+    if target:
+        _require_target(target, root)
     packages, missing = _packages(steps)
     base = _values(root.step_run).get(BASE, "") if root.step_run and not wheels_for else ""
     wheels: list[str] = []
     if packages:
-        wheels = _fetch_wheels(packages, base, [*target, *_indexes(steps)], folder, say)
+        words = [*(target.options() if target else ()), *_indexes(steps), *_links(request)]
+        wheels = _fetch_wheels(packages, base, words, folder, say)
     files = []
     for wish in dict.fromkeys(filter(None, map(wish_of, steps))):
         say(f"fetching {wish.urls[0]}")
-        files.append(_fetch(wish, os.path.join(folder, "files")))
+        files.append(_fetch(wish, os.path.join(folder, FILES)))
+    write_listing(folder)
     return PreparedFolder(folder, wheels, files, [*missing, *_uncovered(planned_steps)])
+
+
+def _require_target(target: WheelTarget, root: PlannedStep) -> None:
+    """Raise ``bad-value`` where a step of the plan needs another Python than that of ``--for``."""
+    from cmbench.lib.tools import bounds_of
+
+    for step in _unconditional(root):
+        if step.script.uid in PYTHONS:
+            target.require_within(bounds_of(_values(step)))
+
+
+def _links(request: RunRequest) -> Sequence[str]:
+    links = request.options.package_files
+    return ("--find-links", links) if links else ()
+
+
+def _unconditional(planned_step: PlannedStep) -> Iterator[StepRun]:
+    """Yield the steps of a plan that are not left to a condition, cached ones too."""
+    if planned_step.step_run is not None and not planned_step.when:
+        yield planned_step.step_run
+        for child in planned_step.children:
+            yield from _unconditional(child)
 
 
 def _fetch_wheels(
     packages: Sequence[str], base: str, words: Sequence[str], folder: str, say: Say
 ) -> list[str]:
     """Fetch wheels of ``packages``; of their needs only those that the Python ``base`` lacks."""
+    from cmbench.lib.local_sources import WHEELS
     from cmbench.lib.pythons import interpreter_of
     from cmbench.lib.wheels import fetch_wheels, lacking
 
     say(f"fetching wheels: {', '.join(packages)}")
-    place = os.path.join(folder, "wheels")
+    place = os.path.join(folder, WHEELS)
     if not base:
         return fetch_wheels(_python(), packages, place, words)
     python = str(interpreter_of(base))

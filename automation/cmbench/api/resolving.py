@@ -51,6 +51,15 @@ def open_lock(request: RunRequest) -> Lock | None:
     return lock
 
 
+def check_sources(request: RunRequest) -> None:
+    """Refuse a run whose wheels or prepared files are not there; raises as ``require_sources``."""
+    options = request.options
+    if options.package_files:
+        from cmbench.lib.local_sources import require_sources
+
+        require_sources(options.prepared, options.package_files)
+
+
 def renewal_of(request: RunRequest) -> Renewal:
     """Return the value of ``--renew_from``, as of now; raises ``script-not-found``."""
     names, index = request.options.renew_from, request.workspace.index

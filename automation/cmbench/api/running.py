@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cmbench.api.events import EventPublisher, OnEvent
-from cmbench.api.resolving import make_context, make_plan, open_lock, renewal_of
+from cmbench.api.resolving import check_sources, make_context, make_plan, open_lock, renewal_of
 from cmbench.errors import Error, internal
 from cmbench.format.model import StepOutcome
 from cmbench.lib.secrecy import Secrets
-from cmbench.plan.planned_step import sure
+from cmbench.plan.planned_step import sure, walk
 from cmbench.plan.resolve import PlanContext
 from cmbench.plan.step_run import NESTED_RUN
 from cmbench.record import new_run_directory
@@ -192,6 +192,7 @@ class _Run:
 
     def _execute(self) -> StepOutcome:
         check_places(self._request.request, self._request.script)
+        check_sources(self._request)
         runner, crew = self._runner()
         facts = FactReader(runner, self._directory)
         planned = self._context(facts)
@@ -268,8 +269,8 @@ class _Run:
         check_typed_below(plan.root)
         refuse_each(plan.root)
         ahead = self._workspace.store.place("ahead")
-        if options.prepared:
-            from cmbench.run.prefetch import adopt
+        if options.prepared and any(map(_may_fetch, walk(plan.root))):
+            from cmbench.lib.local_sources import adopt
 
             adopt(options.prepared, ahead)
         if any(map(_takes_room, sure(plan.root))):
@@ -311,6 +312,12 @@ def _takes_room(planned_step: PlannedStep) -> bool:
     return bool(planned_step.fetches) or (
         planned_step.step_run is not None and planned_step.step_run.step.cacheable
     )
+
+
+def _may_fetch(planned_step: PlannedStep) -> bool:
+    """Return whether a step may fetch anything; one that only a run decides may."""
+    is_open = planned_step.step_run is None or bool(planned_step.fetches)
+    return is_open and planned_step.cached not in ("hit", "fact", "above")
 
 
 def _reported_dependencies(step_run: StepRun, resolver: Resolver) -> tuple[str, ...]:

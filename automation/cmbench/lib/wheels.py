@@ -12,14 +12,17 @@ from dataclasses import dataclass
 
 from cmbench.errors import Error
 from cmbench.lib.probe import ProbeResult, probe
-from cmbench.lib.pythons import pins
+from cmbench.lib.pythons import Bounds, misfit_by_name, pins
 
 TIMEOUT_S = 3600.0
+ANYWHERE = {"PIP_REQUIRE_VIRTUALENV": "0"}
+"""For a pip that installs nothing: it need not be that of an environment."""
 NEWEST_GLIBC = 34
 """Of manylinux_2_N: that of RHEL 9; wheels for a newer one are not fetched for another machine."""
 OLDEST_GLIBC = 5
 _FOR = re.compile(r"cp(?P<major>3)(?P<minor>\d+)[,-](?P<system>linux)_(?P<machine>x86_64|aarch64)")
 _LACKING = re.compile(r"No matching distribution found for ([^\s;(]+)")
+_OLD_PIP = "no such option"
 _UNREACHABLE = re.compile(r"Retrying \(|NewConnectionError|NameResolutionError")
 
 
@@ -42,6 +45,17 @@ class WheelTarget:
             )
         return cls(f"cp3{match['minor']}", f"{match['system']}_{match['machine']}")
 
+    def require_within(self, bounds: Bounds) -> None:
+        """Raise ``bad-value`` where no Python of this release is within ``bounds``."""
+        release = f"3.{self.interpreter.removeprefix('cp3')}"
+        if misfit_by_name(f"python{release}", bounds):
+            raise Error(
+                "bad-value",
+                f"--for={self.interpreter},{self.platform} is for Python {release}, and this run "
+                f"needs {bounds}",
+                hint="name the Python of the other machine: --for=cp312,linux_x86_64",
+            )
+
     def options(self) -> list[str]:
         """Return the options of ``pip download`` for it."""
         machine = self.platform.partition("_")[2]
@@ -61,13 +75,13 @@ def lacking(python: str, requirements: Sequence[str], pip_options: Sequence[str]
     Raises ``pip-failed``.
     """
     command = [python, "-B", "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
-    command += ["--dry-run", "--quiet", "--only-binary", ":all:", "--report", "-"]
+    command += ["--no-user", "--dry-run", "--quiet", "--only-binary", ":all:", "--report", "-"]
     names = [re.split(r"[\[<>=!~; ]", text)[0] for text in requirements]
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
         constraints.write("\n".join(pins(python, names)))
         constraints.flush()
         constrained = [*pip_options, "--constraint", constraints.name]
-        done = probe([*command, *constrained, *requirements], timeout=TIMEOUT_S)
+        done = probe([*command, *constrained, *requirements], timeout=TIMEOUT_S, env=ANYWHERE)
     try:
         report = json.loads(done.stdout) if done.ok else {}
         added = [item["metadata"] for item in report["install"]]
@@ -87,7 +101,7 @@ def fetch_wheels(
     os.makedirs(folder, exist_ok=True)
     command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "download"]
     command += ["--quiet", "--only-binary", ":all:", "--dest", folder, *pip_options, *requirements]
-    done = probe(command, timeout=TIMEOUT_S)
+    done = probe(command, timeout=TIMEOUT_S, env=ANYWHERE)
     if not done.ok:
         raise _failed(requirements, done)
     return sorted(name for name in os.listdir(folder) if name.endswith(".whl"))
@@ -100,6 +114,11 @@ def _failed(requirements: Sequence[str], done: ProbeResult) -> Error:
     hint = f"{other}, or other versions of these packages"
     if _UNREACHABLE.search(done.output):
         hint = "the package index did not answer: look at the network, or add --find_links=/folder"
+    elif _OLD_PIP in done.output:
+        hint = (
+            f"the pip of {done.command[0]} is older than 22.2: leave --python out, and name its "
+            "version with --for"
+        )
     elif match:
         hint = (
             f"{other}, or build one on such a machine:\n"

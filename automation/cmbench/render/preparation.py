@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cmbench.api.preparation import PreparedFolder
 from cmbench.lib.text_files import counted
 
-OWN_FLAGS = ("--output", "--for")
+OWN_FLAGS = ("--output", "--for", "--find_links")
 
 
 def prepared_text(made: PreparedFolder, command: Sequence[str]) -> str:

@@ -71,27 +71,6 @@ def wish_of(step_run: StepRun) -> PrefetchFile | None:
     return PrefetchFile(urls, checksum, request.size, request.verify)
 
 
-def adopt(folder: str, ahead: str) -> None:
-    """Put the files of a prepared ``folder`` where the steps of a run look for theirs.
-
-    Each step verifies its own. Raises ``file-not-found`` where there is no such folder.
-    """
-    import shutil
-
-    from cmbench.lib.named_paths import FOLDER, require_place
-
-    require_place(folder, "prepared", FOLDER)
-    files = os.path.join(folder, "files")
-    for name in os.listdir(files) if os.path.isdir(files) else ():
-        source, place = os.path.join(files, name), os.path.join(ahead, name)
-        if not os.path.exists(place) and os.path.isfile(source):
-            os.makedirs(ahead, exist_ok=True)
-            # A step moves its file away from there: the folder keeps its own copy.
-            part = f"{place}.{os.getpid()}.part"
-            shutil.copyfile(source, part)
-            os.replace(part, place)
-
-
 class _Known(dict[str, str]):
     """The values of a step that are known before its turn; all others are empty."""
 

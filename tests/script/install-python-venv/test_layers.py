@@ -318,6 +318,7 @@ def test_a_package_without_a_wheel_is_named_in_the_error(
     cases = [
         (lacks, "a wheel of demo-load==6.0.17", "python3 -m pip wheel --no-deps demo-load==6.0.17"),
         (down + lacks, "a wheel of demo-load==6.0.17", "did not answer"),
+        ("no such option: --dry-run", "wheels of numpy, demo-load", "leave --python out"),
         ("ERROR: ResolutionImpossible\n", "wheels of numpy, demo-load", "other versions"),
     ]
     for text, lack, hint in cases:
