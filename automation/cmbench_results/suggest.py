@@ -16,7 +16,7 @@ _NAMING = ("benchmark", "scenario", "organization", "accelerator", "framework", 
 
 
 def suggestions(store: Store, filters: Filter) -> list[str]:
-    """Return which condition no result meets, else what each of several leaves out."""
+    """Return which condition no result meets, else how many there are without one of several."""
     impossible = [*_unknown_words(store, filters), *_unknown_values(store, filters)]
     return impossible or list(_without_one(store, filters))
 

@@ -332,7 +332,7 @@ def side(store: Store, uids: Sequence[str]) -> Side:
         spreads=tuple(map(_spread, comparison.spreads)),
         figures=figures,
         differences=tuple(
-            replace(each, values=tuple(map(short, each.values))) for each in comparison.differences
+            replace(row, values=tuple(map(short, row.values))) for row in comparison.differences
         ),
         same=comparison.same,
         notes=tuple(notes),
