@@ -1,0 +1,1 @@
+"""Plugins of the harness for a model that is handed in with ``--model_file``."""
