@@ -235,8 +235,22 @@ EXAMPLES: Mapping[str, list[tuple[Example, Example]]] = {
             Example({"uses": ["zoo"]}, {"run.sh": "set -e\npython3 -m zoo.units\n"}),
         ),
         (
+            Example({"uses": ["zoo.other"]}, {"run.sh": 'python3 -m "zoo.units.$X"\n'}),
+            Example({"uses": ["zoo.units"]}, {"run.sh": 'python3 -m "zoo.units.$X"\n'}),
+        ),
+        (
+            Example({"uses": ["zoo.other"]}, {"run.sh": "python3 -c 'from zoo import units'\n"}),
+            Example({"uses": ["zoo.units"]}, {"run.sh": "python3 - <<E\nimport zoo.units\nE\n"}),
+        ),
+        (
             Example({"uses": ["zoo.gone"]}),
             Example({"uses": ["./lib/zoo/units"]}, {"customize.py": "import zoo.units as u\n"}),
+        ),
+    ],
+    "CMB703": [
+        (
+            Example({"uses": ["./lib/zoo"]}, {"../../lib/random.py": ""}),
+            Example({"uses": ["./lib/zoo"]}, {"customize.py": "import zoo.units\n"}),
         ),
     ],
     "CMB702": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -16,7 +17,10 @@ from cmbench.lib.import_closure import source_of
 from cmbench.lib.module_imports import read_imports
 from cmbench.lib.text_files import read_or_empty
 
-_RUNS_MODULE = re.compile(r"(?:^|\s)-m\s+\"?([A-Za-z_][\w.]*)", re.MULTILINE)
+_MODULE = r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)"
+_RUNS_MODULE = re.compile(rf"(?:^|\s)-m\s*[\"']?{_MODULE}", re.MULTILINE)
+_IMPORTS_MODULE = re.compile(rf"(?:^|['\";])\s*(?:from|import)\s+{_MODULE}", re.MULTILINE)
+_PARTS = re.compile(rf"(?:^|['\";])\s*from\s+{_MODULE}\s+import\s+{_MODULE}", re.MULTILINE)
 
 
 @check("CMB701", "what a script imports of lib stands under uses")
@@ -29,10 +33,18 @@ def imports_are_used(subject: LintedScript) -> Iterator[LintFinding]:
     for file, dotted in _imported(subject):
         if not any(_covers(name, dotted) for name in used):
             yield LintFinding(f"{dotted} is imported and missing under uses", "", file, 1)
+    yield from _missing_in_shell(subject, used)
+
+
+def _missing_in_shell(subject: LintedScript, used: list[str]) -> Iterator[LintFinding]:
     for name in subject.shell_names:
-        for module in _RUNS_MODULE.findall(subject.text(name)):
+        text = subject.text(name)
+        for module in _RUNS_MODULE.findall(text):
             if _is_shared(subject, module) and not any(_holds(u, module) for u in used):
                 yield LintFinding(f"{module} is started and missing under uses", "", name, 1)
+        for module in _imported_in_shell(text):
+            if _is_shared(subject, module) and not any(_covers(u, module) for u in used):
+                yield LintFinding(f"{module} is imported and missing under uses", "", name, 1)
 
 
 @check("CMB702", "what stands under uses is imported", house=True)
@@ -40,10 +52,29 @@ def uses_are_imported(subject: LintedScript) -> Iterator[LintFinding]:
     """An edit of an unused library would make entries stale for nothing."""
     imported = {dotted for _, dotted in _imported(subject)}
     for name in subject.shell_names:
-        imported.update(_RUNS_MODULE.findall(subject.text(name)))
+        text = subject.text(name)
+        imported.update([*_RUNS_MODULE.findall(text), *_imported_in_shell(text)])
     for where, name, dotted in _used(subject):
         if dotted and not any(_covers(dotted, other) for other in imported):
             yield LintFinding(f"no program or hook of the script imports {name}", where)
+
+
+@check("CMB703", "shared code hides no module of Python")
+def no_module_is_hidden(subject: LintedScript) -> Iterator[LintFinding]:
+    """A program with ``lib`` on its path would import it in place of Python's own, everywhere."""
+    for where, name, dotted in _used(subject):
+        root = locate(subject.path, name)[0] if dotted else ""
+        for file in sorted(os.listdir(root)) if root else ():
+            module = file.partition(".")[0]
+            if module in sys.stdlib_module_names and source_of(root, module):
+                text = f"{FOLDER}/{file} hides Python's module {module}, which others import too"
+                yield LintFinding(f"{text}: rename it", where)
+
+
+def _imported_in_shell(text: str) -> Iterator[str]:
+    """Return the modules that Python code in a shell script imports, and the parts of packages."""
+    yield from _IMPORTS_MODULE.findall(text)
+    yield from (f"{package}.{name}" for package, name in _PARTS.findall(text))
 
 
 def _used(subject: LintedScript) -> Iterator[tuple[str, str, str]]:

@@ -64,8 +64,16 @@ def locate(script: str, name: str) -> tuple[str, str]:
         "bad-meta",
         f"{script}: it uses {name}, and there is no such module or package",
         context=[f"looked in {root}" for root in roots],
-        hint="correct the key uses, or add the module to lib of the repository",
+        hint=_advice(own, name),
     )
+
+
+def _advice(own: str, name: str) -> str:
+    """Return what to do about ``name``, which is in no library; ``own`` is that of the script."""
+    path = os.path.normpath(name.removesuffix(".py")).removeprefix(f"{FOLDER}/")
+    if "/" in name and not path.startswith("..") and source_of(own, path.replace("/", ".")):
+        return f"write {OWN}{path}"
+    return "correct the key uses, or add the module to lib of the repository"
 
 
 def search_path(script: str, names: Iterable[str]) -> list[str]:
