@@ -9,9 +9,11 @@ import pytest
 
 from cmbench.cache import cache_entry
 from cmbench.cache.cache_entry import CacheEntry
-from cmbench.format.libraries import read_sources, stamp, stamp_again
+from cmbench.errors import Error
+from cmbench.format.libraries import locate, read_sources, stamp, stamp_again
 from cmbench.lib.import_closure import import_closure
 from cmbench.lib.module_imports import read_imports
+from cmbench.run.isolated_library import IsolatedLibrary
 from lab import Lab
 
 PROGRAM = "from zoo.grow import size\nprint(size())\n"
@@ -323,6 +325,17 @@ def test_a_name_that_is_not_there_is_refused(lab: Lab) -> None:
     assert "uses zoo.gorw, and there is no such module or package" in result.err
 
 
+@pytest.mark.parametrize("name", ["./lib/zoo/grow.py", "lib/zoo/grow"])
+def test_a_path_that_is_written_in_another_way_is_corrected(lab: Lab, name: str) -> None:
+    zoo(lab)
+    script = lab.script("make-size", uses=["zoo.grow"])
+
+    with pytest.raises(Error) as raised:
+        locate(str(script), name)
+
+    assert raised.value.hint == "write ./lib/zoo/grow"
+
+
 def test_two_repositories_with_a_package_of_one_name_are_refused(lab: Lab) -> None:
     """A program would import the package of the first for both."""
     zoo(lab)
@@ -420,6 +433,83 @@ def test_a_dotted_name_in_a_string_is_an_import(tmp_path: Path, source: str) -> 
     assert "zoo/unused.py" not in found
 
 
+BY_NAME = "from importlib import import_module as load\nM = load('oth' + 'er.m').V\n"
+BY_PATH = (
+    "import pathlib\nM = (pathlib.Path(__file__).parents[1] / 'other' / 'm.txt').read_text()\n"
+)
+HOOK = (
+    "from zoo import grow\n"
+    "def preprocess(i):\n"
+    "    i['env']['CM_SIZE'] = str(grow.size())\n"
+    "    return {'return': 0}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("by", "source"),
+    [("program", BY_NAME), ("hook", BY_NAME), ("hook", BY_PATH)],
+    ids=["a program by name", "a hook by name", "a hook by path"],
+)
+def test_shared_code_that_no_source_shows_counts_where_it_is_used(
+    lab: Lab, by: str, source: str
+) -> None:
+    """What is read of shared code beyond the import closure is seen when the step runs."""
+    zoo(lab)
+    write(lab.repo / "lib/zoo", {"units.py": source})
+    write(lab.repo / "lib/other", {"__init__.py": "", "m.py": "V = 2\n", "m.txt": "2"})
+    if by == "program":
+        grower(lab)
+    else:
+        names = {"cache": True, "new_env_keys": ["CM_SIZE"]}
+        lab.script("make-size", uses=["zoo.grow"], customize=HOOK, **names)
+    assert lab.run("make,size").env["CM_SIZE"] == "2"
+    write(lab.repo / "lib/other", {"unused.py": ""})
+    assert lab.run("make,size").status == {"make-size": "cached"}
+
+    write(lab.repo / "lib/other", {"m.py": "V = 33\n", "m.txt": "33"})
+
+    assert lab.run("make,size").env["CM_SIZE"] == "33"
+
+
+def test_a_hook_imports_shared_code_as_it_is_in_the_same_process_too(lab: Lab) -> None:
+    """An entry of the edited code is not made by the code before the edit."""
+    zoo(lab)
+    lab.script("make-size", uses=["zoo.grow"], new_env_keys=["CM_SIZE"], customize=HOOK)
+    assert lab.run("make,size").env["CM_SIZE"] == "2"
+    units = lab.repo / "lib/zoo/units.py"
+
+    units.write_text(units.read_text().replace("2", "3"))
+
+    assert lab.run("make,size").env["CM_SIZE"] == "3"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import importlib\nM = importlib.import_module('zoo.data.m').V\n",
+        "import importlib.util\nM = importlib.util.find_spec('zoo.data.m') and 5\n",
+        "from importlib import import_module\nM = import_module('.data.m', __package__).V\n",
+        "from importlib.resources import files\nM = (files('zoo.data') / 'm.txt').read_text()\n",
+        "import zoo.data as d\nfrom importlib import resources as r\nM = r.files(d) and '5'\n",
+        "import pkgutil\nM = pkgutil.get_data('zoo.data', 'm.txt').decode()\n",
+        "import pkgutil, zoo.data\nM = len(list(pkgutil.iter_modules(zoo.data.__path__))) + 4\n",
+        "import pickle\nfrom zoo.data.m import C\nM = pickle.loads(pickle.dumps(C())).V\n",
+        "import zoo.space.deep.m as m\nM = m.V\n",
+        "from .data import m\nM = m.V\n",
+    ],
+)
+def test_shared_code_of_a_hook_finds_its_own_by_name(tmp_path: Path, source: str) -> None:
+    """Its modules have private names in the engine, which it need not know."""
+    files = {"m.py": "V = 5\nclass C:\n    V = 5\n", "m.txt": "5"}
+    write(tmp_path / "zoo/data", {"__init__.py": "", **files})
+    write(tmp_path / "zoo/space/deep", files)
+    write(tmp_path, {"zoo/__init__.py": "", "zoo/units.py": source})
+
+    library = IsolatedLibrary.load(str(tmp_path), "make-size")
+
+    assert str(library("zoo.units", names=["M"]).M) == "5"
+
+
 def test_data_files_count_with_the_module_that_opens_them(tmp_path: Path) -> None:
     files = {
         "zoo/__init__.py": "",
@@ -470,6 +560,75 @@ STALE = {
     "a module without a dot": ("import importlib\nimportlib.import_module('top')\n", {}, "top.py"),
     "a program without a dot": ("C = ['python3', '-m', 'top']\n", {}, "top.py"),
     "syntax of a newer Python": ("match = = 1\nfrom zoo import units\n", {}, "zoo/units.py"),
+    "a relative name": (
+        "from importlib import import_module\nimport_module('.units', __package__)\n",
+        {},
+        "zoo/units.py",
+    ),
+    "a relative name that is put together": (
+        "from importlib import import_module\nN = 'units'\nimport_module('.' + N, __package__)\n",
+        {},
+        "zoo/units.py",
+    ),
+    "a name that begins with the package": (
+        "from importlib import import_module\nimport_module(f'{__package__}.{input()}')\n",
+        {},
+        "zoo/units.py",
+    ),
+    "a name in a package": (
+        "import importlib\nimportlib.import_module('other.%s' % input())\n",
+        {},
+        "other/m.py",
+    ),
+    "modules that a package lists of itself": (
+        "from zoo import sub\n",
+        {
+            "zoo/sub/__init__.py": "import pkgutil\nfrom importlib import import_module\n"
+            "for m in pkgutil.iter_modules(__path__):\n    import_module(f'{__name__}.{m.name}')\n"
+        },
+        "zoo/sub/b.py",
+    ),
+    "a class after a colon": ("PLUGINS = ['other.m:Grower']\n", {}, "other/m.py"),
+    "a class after a dot": ("PLUGINS = ['other.m.Grower']\n", {}, "other/m.py"),
+    "modules in __all__": (
+        "from zoo.sub import *\n",
+        {"zoo/sub/__init__.py": "__all__ = ['b']\n"},
+        "zoo/sub/b.py",
+    ),
+    "code in a string": ("C = ['python3', '-c', 'from other import m']\n", {}, "other/m.py"),
+    "-m without a blank": ("C = ['python3', '-mother.m']\n", {}, "other/m.py"),
+    "a program by its path": (
+        "from pathlib import Path\nC = ['python3', Path(__file__).with_name('units.py')]\n",
+        {},
+        "zoo/units.py",
+    ),
+    "what a program among the data imports": (
+        "OPENED = __file__\n",
+        {"zoo/data/program.py": "import other.m\n"},
+        "other/m.py",
+    ),
+    "a file of another package": (
+        "from importlib.resources import files\nT = files('other') / 'o.txt'\n",
+        {},
+        "other/o.txt",
+    ),
+    "a file next to another module": (
+        "import os\nfrom other import m\nT = os.path.dirname(m.__file__) + '/o.txt'\n",
+        {},
+        "other/o.txt",
+    ),
+    "a file of a package below": (
+        "from pathlib import Path\nT = Path(__file__).parent / 'pack' / 'p.txt'\n",
+        {"zoo/pack/__init__.py": ""},
+        "zoo/pack/p.txt",
+    ),
+    "a file outside of packages": ("OPENED = __file__\n", {}, "assets/a.txt"),
+    "a file that is called README.md": (
+        "from pathlib import Path\nT = Path(__file__).with_name('README.md')\n",
+        {},
+        "zoo/README.md",
+    ),
+    "a compiled module": ("from . import fast\n", {}, "zoo/fast.cpython-311-x86_64-linux-gnu.so"),
     "a package behind a link": ("C = ['zoo.linked']\n", {}, "linked/real.py"),
 }
 """A module ``zoo/start.py``, further files, and the one of which an edit counts."""
@@ -482,6 +641,9 @@ def test_an_edit_of_what_a_module_can_reach_counts(case: str, tmp_path: Path) ->
     write(tmp_path, {"zoo/sub/__init__.py": "", "zoo/sub/a.py": "OPENED = __file__\n"})
     write(tmp_path, {"zoo/data/v1/x.txt": "1", "zoo/t.txt": "1", "linked/real.py": ""})
     (tmp_path / "zoo/linked").symlink_to(tmp_path / "linked")
+    write(tmp_path, {"other/__init__.py": "", "other/m.py": "", "zoo/sub/b.py": ""})
+    # Those of the case last: some are among the above.
+    write(tmp_path, files)
     is_module = edited.endswith(".py")
     if "appears" not in case:
         write(tmp_path, {edited: "V = 1\n" if is_module else "1"})

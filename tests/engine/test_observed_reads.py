@@ -228,7 +228,7 @@ def test_a_folder_counts_above_a_file_that_is_missing(lab: Lab, tmp_path: Path) 
 
 
 def test_a_folder_is_not_the_systems_by_its_first_letters() -> None:
-    rule = observation.CountedPaths([], "/script", frozenset(), 0)
+    rule = observation.CountedPaths([], {"/script": frozenset()}, 0)
     report = {observer.STARTED: [], observer.LOOKED: [], observer.OPENED: ["/lib-of-lab/a/data"]}
     assert rule.names(report) == {"/lib-of-lab"}
 

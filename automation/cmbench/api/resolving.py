@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 def silent_facts(workspace: Workspace) -> FactReader:
     """Facts of this machine for commands that run nothing."""
-    settings = RunnerSettings(workspace.cmind, workspace.words, Secrets(os.environ))
+    settings = RunnerSettings(
+        workspace.cmind, workspace.words, workspace.library_files, Secrets(os.environ)
+    )
     return FactReader(StepRunner(settings, StepOutput(EventPublisher(None))), os.devnull)
 
 

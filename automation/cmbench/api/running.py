@@ -230,6 +230,7 @@ class _Run:
         settings = RunnerSettings(
             cmind=workspace.cmind,
             words=workspace.words,
+            library_files=workspace.library_files,
             secrets=self._secrets,
             quiet=options.quiet,
             offline=options.offline,

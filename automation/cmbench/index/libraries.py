@@ -33,6 +33,19 @@ class LibraryIndex:
             self._seen[key] = self._stored(key) or self._read(root, dotted)
         return self._seen[key][1]
 
+    def files(self, path: str, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the files that count for ``names``, as paths from the roots that have them.
+
+        Raises ``Error`` (``bad-meta``) where there is no such module or package.
+        """
+        files: dict[str, frozenset[str]] = {}
+        for name in names:
+            library = self.find(path, name)
+            seen, _ = self._seen[f"{library.root}/{library.dotted}"]
+            lines = frozenset(line.rsplit(":", 2)[0] for line in seen.splitlines())
+            files[library.root] = files.get(library.root, frozenset()) | lines
+        return files
+
     def digest(self, path: str, name: str) -> str:
         """Return the digest of ``find``, or an empty string where that is gone."""
         with suppress(Error):

@@ -22,7 +22,7 @@ from cmbench.lib.database import Database
 from cmbench.lib.text_files import counted, read_or_empty
 from cmbench.values import immutable
 
-_FORMAT = 9
+_FORMAT = 10
 _SCHEMA = (
     "drop table if exists scripts",
     "drop table if exists contents",

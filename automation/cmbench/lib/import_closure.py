@@ -3,18 +3,22 @@
 Imports are read from the source, those inside functions too: what is imported late runs late. A
 name in a string is an import as well where it has a dot, or follows ``-m`` or ``import_module``.
 Data files count where a module of their package, or of one in it, opens files next to itself.
+What a source does not show, ``cmbench.run.observation`` sees where a step runs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cmbench.lib.module_imports import ModuleImports
 
 _NO_SOURCE = ("__pycache__", "tests")
+_COMPILED = (".so", ".pyd", ".pyc")
 _NO_DATA = ("README", "README.md", "README.rst", "README.txt")
 Imports = dict[str, "ModuleImports"]
 """By the path of a module, its size and the time of its last change."""
@@ -29,7 +33,17 @@ def source_of(root: str, dotted: str) -> str:
     # The order of Python: a package, a module, a package without __init__.py.
     if not os.path.isfile(f"{root}/{path}/__init__.py") and os.path.isfile(f"{root}/{path}.py"):
         return f"{path}.py"
-    return path if os.path.isdir(f"{root}/{path}") else ""
+    return path if os.path.isdir(f"{root}/{path}") else _compiled(root, path)
+
+
+def _compiled(root: str, path: str) -> str:
+    """Return the path of a module that has no source; empty where there is none."""
+    folder, last = os.path.split(path)
+    with suppress(OSError):
+        for name in sorted(os.listdir(f"{root}/{folder}")):
+            if name.startswith(f"{last}.") and name.endswith(_COMPILED):
+                return os.path.join(folder, name)
+    return ""
 
 
 def import_closure(root: str, dotted: str, imports: Imports | None = None) -> list[str]:
@@ -57,7 +71,8 @@ def statement_closure(
     closure.finish()
     named = _Closure(root, imports)
     for text in closure.texts:
-        named.add(text, whole=True)
+        named.add_text(text)
+    named.add_data(closure.data)
     named.finish()
     return closure.files - closure.data, named.files | closure.data
 
@@ -83,13 +98,27 @@ class _Closure:
         if not path:
             return
         self._add_parents(dotted)
-        if path.endswith(".py"):
+        if os.path.isfile(f"{self._root}/{path}"):
             self._add_file(path)
         elif whole:
             for name in _below(self._root, path):
                 self._add_file(name)
         else:
             self._add_file(f"{path}/__init__.py")
+
+    def add_text(self, dotted: str) -> None:
+        """Add what a string names: a module, a whole package, or the module of a class."""
+        if source_of(self._root, dotted):
+            # Code that names a package so imports what it lists of it.
+            self.add(dotted, whole=True)
+        else:
+            self.add(dotted.rpartition(".")[0])
+
+    def add_data(self, names: Iterable[str]) -> None:
+        """Add files that are opened; programs among them run, if names in strings count."""
+        self.data.update(names)
+        for name in names if self._follows_texts else ():
+            self._add_file(name)
 
     def finish(self) -> None:
         """Follow the imports of what was added, until nothing is new."""
@@ -100,13 +129,28 @@ class _Closure:
                 self.add(dotted)
             self.texts |= set(module.texts)
             for dotted in module.texts if self._follows_texts else ():
-                # Code that names a package so imports what it lists of it.
-                self.add(dotted, whole=True)
-            folder = os.path.dirname(name) if module.opens_own_files else ""
-            while folder:
-                self.data |= set(_data_files(self._root, folder))
-                folder = os.path.dirname(folder)
+                self.add_text(dotted)
+            opened = [os.path.dirname(name)] if module.opens_own_files else []
+            for folder in (*opened, *map(self._folder_of, module.opened_next_to)):
+                self._add_opened(folder, module.file_names)
         self.files |= self.data
+
+    def _folder_of(self, dotted: str) -> str:
+        """Return the folder of a module, or of the one that has what ``dotted`` means."""
+        path = source_of(self._root, dotted) or source_of(self._root, dotted.rpartition(".")[0])
+        return path if os.path.isdir(f"{self._root}/{path}") else os.path.dirname(path)
+
+    def _add_opened(self, folder: str, file_names: Iterable[str]) -> None:
+        """Add the data of ``folder`` and those above, and what ``file_names`` may mean in it."""
+        # Modules that are listed are imported as well: the import has their package.
+        patterns = {os.path.basename(n) for n in file_names if not _is_of_modules(n)}
+        for name in _all_below(self._root, folder) if folder else ():
+            if any(fnmatch(os.path.basename(name), pattern) for pattern in patterns):
+                self.add_data([name])
+        while folder:
+            self.add_data(list(_data_files(self._root, folder)))
+            folder = os.path.dirname(folder)
+        self.add_data(list(_data_of_root(self._root)))
 
     def _add_parents(self, dotted: str) -> None:
         parts = dotted.split(".")
@@ -134,14 +178,7 @@ class _Closure:
 
 def _below(root: str, folder: str, packages: bool = True) -> Iterator[str]:
     """Yield the files below ``folder``; if ``packages`` is false, not those of packages in it."""
-    seen: set[str] = set()
-    for top, folders, names in os.walk(f"{root}/{folder}", followlinks=True):
-        # A link may lead back to a folder above it.
-        known, real = len(seen), os.path.realpath(top)
-        seen.add(real)
-        if len(seen) == known:
-            folders[:] = []
-            continue
+    for top, folders, names in _walk(f"{root}/{folder}"):
         folders[:] = sorted(
             name
             for name in folders
@@ -149,6 +186,29 @@ def _below(root: str, folder: str, packages: bool = True) -> Iterator[str]:
         )
         inner = os.path.relpath(top, root)
         yield from (f"{inner}/{name}" for name in sorted(names) if _counts(name))
+
+
+def _all_below(root: str, folder: str) -> Iterator[str]:
+    """Yield the files below ``folder``, of tests and hidden ones as well."""
+    for top, folders, names in _walk(f"{root}/{folder}"):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (os.path.relpath(f"{top}/{name}", root) for name in names)
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As ``os.walk`` that follows links, but for one that leads back to a folder above it."""
+    seen: set[str] = set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        known = len(seen)
+        seen.add(os.path.realpath(top))
+        if len(seen) == known:
+            folders[:] = []
+        else:
+            yield top, folders, names
+
+
+def _is_of_modules(pattern: str) -> bool:
+    return pattern.endswith(".py") and not pattern.removesuffix(".py").isidentifier()
 
 
 def _is_package(folder: str) -> bool:
@@ -160,6 +220,16 @@ def _data_files(root: str, package: str) -> Iterator[str]:
     for name in _below(root, package, packages=False):
         if os.path.dirname(name) != package or not name.endswith(".py"):
             yield name
+
+
+def _data_of_root(root: str) -> Iterator[str]:
+    """Yield the files of no package: next to packages, and in folders without a module."""
+    for name in sorted(os.listdir(root)):
+        if os.path.isfile(f"{root}/{name}"):
+            yield from [name] if _counts(name) and not name.endswith(".py") else []
+        elif name not in _NO_SOURCE:
+            files = list(_below(root, name))
+            yield from files if not any(file.endswith(".py") for file in files) else ()
 
 
 def _counts(name: str) -> bool:

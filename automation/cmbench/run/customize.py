@@ -84,7 +84,9 @@ def _other_libraries(script: Script) -> dict[str, IsolatedLibrary]:
             root, dotted = locate(script.path, name)
             if root != cmbench.LIBRARIES:
                 others[dotted.partition(".")[0]] = root
-    return {top: IsolatedLibrary.at(root) for top, root in others.items()}
+    roots = dict.fromkeys(others.values())
+    libraries = {root: IsolatedLibrary.load(root, script.path) for root in roots}
+    return {top: libraries[root] for top, root in others.items()}
 
 
 def refuse(step_run: StepRun) -> None:
@@ -189,6 +191,10 @@ class _Imports:
             imported = builtins.__import__(name, scope, local, wanted or (), level)
             # A module that another script has imported is not opened again.
             sys.audit(IMPORTED_FILE, getattr(sys.modules.get(name), "__file__", None))
+            if self._libraries and isinstance(imported, ModuleType):
+                from cmbench.run.isolated_library import by_name
+
+                return by_name(imported, self._private)
             return imported
         sys.audit(LOADED_CODE, self._loaded[top])
         if not rest:
@@ -197,6 +203,10 @@ class _Imports:
 
         inner = import_module(f"{helper.__name__}.{rest}")
         return inner if wanted else helper
+
+    def _private(self, name: str) -> str:
+        library = self._libraries.get(name.partition(".")[0])
+        return library.private(name) if library else name
 
     def _helper(self, name: str) -> ModuleType | None:
         if name not in self._helpers:

@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 
 
-class _FreshSource(SourceFileLoader):
+class FreshSource(SourceFileLoader):
     """Python itself compares size and time alone, which rsync and ``cp -p`` put back."""
 
     def get_data(self, path: str) -> bytes:
@@ -19,7 +19,7 @@ class _FreshSource(SourceFileLoader):
 
 def spec_of(name: str, path: str, places: list[str] | None = None) -> ModuleSpec:
     """Return the spec that imports the file at ``path`` as ``name``; a package has ``places``."""
-    loader = _FreshSource(name, path) if path.endswith(".py") else None
+    loader = FreshSource(name, path) if path.endswith(".py") else None
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
     assert spec is not None
     return spec

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import cmbench
 from cmbench.format.environment_reads import (
     is_of_terminal,
     program_words,
     words_of_command,
     words_of_python,
 )
-from cmbench.format.libraries import search_path
 from cmbench.format.outside import IN_PATH, PROGRAM_FOLDERS, UNOBSERVED, search_folders
 from cmbench.format.program_variables import all_variables, variables_of
 from cmbench.format.sources import own_files
@@ -71,9 +71,17 @@ _MOST_NAMES = 300
 """More names than these looked at in one folder count as one look at all that it has."""
 
 
-def run_observed(step_run: StepRun, job: Job, run: Callable[[Job], Ended]) -> Ended:
-    """``run`` a native program of a step; record its reads outside. Return its result."""
-    observation = StepObservation(step_run, job)
+def run_observed(
+    step_run: StepRun,
+    job: Job,
+    library_files: Mapping[str, frozenset[str]],
+    run: Callable[[Job], Ended],
+) -> Ended:
+    """``run`` a native program of a step; record its reads outside. Return its result.
+
+    The digest of ``library_files``, paths from the roots of shared code, counts already.
+    """
+    observation = StepObservation(step_run, job, library_files)
     ended = run(observation.job)
     if observation.was_refused():
         ended = run(job)
@@ -85,11 +93,14 @@ def run_observed(step_run: StepRun, job: Job, run: Callable[[Job], Ended]) -> En
 class StepObservation:
     """Observes one native program of a step: ``job`` is the one to run, ``reads`` its reads."""
 
-    def __init__(self, step_run: StepRun, job: Job) -> None:
+    def __init__(
+        self, step_run: StepRun, job: Job, library_files: Mapping[str, frozenset[str]]
+    ) -> None:
         self._environment = job.environment
-        libraries = [folder for folder in job.reads if folder != step_run.script.path]
-        self._own = _own_folders(job.scratch, libraries)
         self._script = step_run.script.path
+        self._library_files = library_files
+        others = [path for path in job.reads if path not in (self._script, *library_files)]
+        self._own = _own_folders(job.scratch, others)
         self._hooks_began = step_run.hooks.began
         self._path = os.path.join(job.scratch, _REPORT)
         self._report: dict[str, Any] = {}
@@ -124,9 +135,9 @@ class StepObservation:
         """Return what counts, by the recorded names."""
         if self._obstacle:
             return set(_all_of_path(self._environment, self._obstacle))
-        files = frozenset(name for name, _, _ in own_files(self._script))
+        sources = {self._script: _source_files(self._script), **self._library_files}
         began = min(self._report["began"], self._hooks_began or self._report["began"])
-        rule = CountedPaths(self._own, self._script, files, began)
+        rule = CountedPaths(self._own, sources, began)
         return {f"os:{IN_PATH}{name}" for name in rule.names(self._report)}
 
     def variables(self) -> list[str]:
@@ -140,7 +151,7 @@ class StepObservation:
         programs = map(os.path.basename, started)
         modules = filter(None, map(_module, opened))
         names = variables_of(os.fsencode(name) for name in (*programs, *modules))
-        own = _starts([*self._own, self._script])
+        own = _starts([*self._own, self._script, *self._library_files])
         paths = (*started, *filter(_SCRIPT_NAME.search, opened))
         outside = [path for path in paths if not path.startswith((*own, *_SYSTEM))]
         return sorted({name.decode() for name in names} | _named_outside(outside))
@@ -162,9 +173,16 @@ def _named_outside(paths: Iterable[str]) -> set[str]:
 
 
 def run_hook_observed(
-    step_run: StepRun, place: StepFolders, loaded: HookUses, call: Callable[[], Ended]
+    step_run: StepRun,
+    place: StepFolders,
+    library_files: Mapping[str, frozenset[str]],
+    loaded: HookUses,
+    call: Callable[[], Ended],
 ) -> Ended:
-    """Call a hook; record its reads outside, with those of ``loaded`` code. Return its result."""
+    """Call a hook; record its reads outside, with those of ``loaded`` code. Return its result.
+
+    The digest of ``library_files``, paths from the roots of shared code, counts already.
+    """
     hooks = step_run.hooks
     hooks.began = hooks.began or time.time_ns()
     with process_watch().noting(HookUses()) as uses:
@@ -173,11 +191,13 @@ def run_hook_observed(
     for child, outcome in uses.runs:
         step_run.note(name for name in child.outer_reads() if name.startswith("os:"))
         step_run.trace.depend_on(child.trace, outcome.entry)
-    libraries = search_path(step_run.script.path, step_run.step.uses)
     script = step_run.script.path
-    files = frozenset(name for name, _, _ in own_files(script))
-    own = _own_folders(place.scratch, libraries)
-    names = CountedPaths(own, script, files, hooks.began).names(uses.paths)
+    # The engine itself imports the libraries of cmbench while a hook runs.
+    own_root = os.path.realpath(cmbench.LIBRARIES)
+    others = {r: names for r, names in library_files.items() if os.path.realpath(r) != own_root}
+    own = _own_folders(place.scratch, library_files.keys() - others.keys())
+    sources = {script: _source_files(script), **others}
+    names = CountedPaths(own, sources, hooks.began).names(uses.paths)
     started = variables_of(os.fsencode(os.path.basename(path)) for path in uses.paths[STARTED])
     words = {word for line in uses.commands for word in words_of_command(line)}
     words |= {word for code in uses.python_code for word in words_of_python(code)}
@@ -186,12 +206,16 @@ def run_hook_observed(
     return ended
 
 
-def _own_folders(scratch: str, libraries: Iterable[str]) -> list[str]:
-    """Return folders whose content counts otherwise: caches with what is made in them, shared code.
+def _source_files(script: str) -> frozenset[str]:
+    return frozenset(name for name, _, _ in own_files(script))
+
+
+def _own_folders(scratch: str, others: Iterable[str]) -> list[str]:
+    """Return folders whose content counts otherwise: caches with what is made in them, ``others``.
 
     A hook may have gone anywhere else (``os.chdir``): what is read there counts as any other.
     """
-    folders = (_home(scratch), os.environ.get("CMBENCH_SHARED", ""), *libraries)
+    folders = (_home(scratch), os.environ.get("CMBENCH_SHARED", ""), *others)
     return [folder for folder in folders if folder]
 
 
@@ -239,15 +263,18 @@ def _all_of_path(environment: Mapping[str, str], why: str) -> Iterator[str]:
 class CountedPaths:
     """The rule of what counts of the observed paths, all taken as they are after the step.
 
-    ``own`` are folders whose content counts otherwise, ``files`` those of the folder ``script``
-    whose content does. ``began`` is when the step began, in nanoseconds since 1970.
+    ``own`` are folders whose content counts otherwise, ``sources`` those of which only some files
+    do, as paths from it. ``began`` is when the step began, in nanoseconds since 1970.
     """
 
-    def __init__(self, own: Iterable[str], script: str, files: frozenset[str], began: int) -> None:
+    def __init__(
+        self, own: Iterable[str], sources: Mapping[str, frozenset[str]], began: int
+    ) -> None:
         folders = {*own, *map(str, import_paths())}
         self._own = _starts(folders)
-        self._script = _starts([script])
-        self._files = files
+        self._sources = {
+            start: files for folder, files in sources.items() for start in _starts([folder])
+        }
         self._began = began
         self._folders: dict[str, str] = {}
         # A shell looks whether these are folders.
@@ -272,7 +299,7 @@ class CountedPaths:
             names |= {f"{folder}/*"} if folder and len(inside) > _MOST_NAMES else inside
         # What exists shows that the folders above it do, and a file where links lead.
         files = [name for name in names if name[-1:] not in "/*" and os.path.lexists(name)]
-        ways = (*files, *self._own, *self._script)
+        ways = (*files, *self._own, *self._sources)
         passed = [folder for name in ways for folder in _folders_above(name)]
         return names.difference(passed)
 
@@ -327,9 +354,9 @@ class CountedPaths:
     def _is_own(self, path: str) -> bool:
         if f"{path}/".startswith(self._own):
             return True
-        for start in self._script:
+        for start, files in self._sources.items():
             if f"{path}/".startswith(start):
-                return path[len(start) :] in self._files or os.path.isdir(path)
+                return path[len(start) :] in files or os.path.isdir(path)
         return False
 
     def _of_others(self, path: str, kind: str) -> str:

@@ -49,12 +49,14 @@ class RunnerSettings:
     """How the code of the steps of a run runs.
 
     ``words`` gives what native programs may read of a script and the shared code that it uses,
+    ``library_files`` the files of that code whose digest counts, as paths from their roots;
     ``quiet`` is a run without questions. ``command`` is the command line of the whole run,
     ``downloads`` the folder of files that are fetched ahead, ``wheels`` that of wheels for pip.
     """
 
     cmind: Any
     words: Callable[[str, tuple[str, ...]], tuple[str, ...]]
+    library_files: Callable[[str, tuple[str, ...]], Mapping[str, frozenset[str]]]
     secrets: Secrets
     quiet: bool = True
     offline: bool = False
@@ -151,7 +153,12 @@ class StepRunner:
         from cmbench.run.observation import run_hook_observed
 
         path = os.path.join(step_run.script.path, "customize.py")
-        return run_hook_observed(step_run, place, self._loaded[path], call)
+        return run_hook_observed(
+            step_run, place, self._library_files(step_run), self._loaded[path], call
+        )
+
+    def _library_files(self, step_run: StepRun) -> Mapping[str, frozenset[str]]:
+        return self._settings.library_files(step_run.script.path, step_run.step.uses)
 
     def _learn(self, step_run: StepRun) -> None:
         """See which values and inputs of a step are secret."""
@@ -310,7 +317,9 @@ class StepRunner:
         if step_run.is_kept:
             from cmbench.run.observation import run_observed
 
-            status, output = run_observed(step_run, job, partial(self._process, show=show))
+            libraries_read = self._library_files(step_run)
+            run = partial(self._process, show=show)
+            status, output = run_observed(step_run, job, libraries_read, run)
         else:
             status, output = self._process(job, show)
         if status and "ignore_script_error" in step_run.request.modes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cmbench.errors import Error
@@ -77,6 +77,10 @@ class Workspace:
         content = self.index.contents.get(path)
         shared = self.index.contents.library_words(path, uses) if uses else ()
         return (*content.words, *shared)
+
+    def library_files(self, path: str, uses: tuple[str, ...]) -> Mapping[str, frozenset[str]]:
+        """Return the files of shared code whose digest counts for a script, by their roots."""
+        return self.index.contents.libraries.files(path, uses) if uses else {}
 
 
 class _Deferred:
