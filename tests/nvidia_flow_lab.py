@@ -78,7 +78,7 @@ class Hands:
     def cards(self) -> list[dict[str, Any]]:
         return []
 
-    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+    def capture_output(self, command: Sequence[str]) -> tuple[int, str]:
         raise AssertionError(f"nothing is asked of {command}")
 
     def container_engine(self, asked: str) -> str:
@@ -112,7 +112,7 @@ class Hands:
     def in_cache(self, path: Path) -> bool:
         return is_cached(str(path))
 
-    def tell(self, line: str) -> None:
+    def report_line(self, line: str) -> None:
         self.told.append(line)
 
     def show(self, line: str) -> None:

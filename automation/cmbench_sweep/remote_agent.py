@@ -125,7 +125,7 @@ def put(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def keep(request: dict[str, Any]) -> dict[str, Any]:
+def store_file(request: dict[str, Any]) -> dict[str, Any]:
     """Write a file of a job."""
     path = Path(request["base"]) / "jobs" / request["job"] / request["name"]
     with open(path, "wb") as stream:
@@ -191,12 +191,12 @@ def _process(folder: Path) -> tuple[int, bool]:
         return 0, False
 
 
-def look(request: dict[str, Any]) -> dict[str, Any]:
+def read_progress(request: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a job, its new output, and the finished points that the caller lacks."""
     base = Path(request["base"])
     folder = base / "jobs" / request["job"]
     try:
-        return _looked(base, folder, request)
+        return _progress(base, folder, request)
     except FileNotFoundError:
         if folder.exists():
             raise
@@ -204,7 +204,7 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
         return {"status": "lost", "code": 0, "output": 0, "points": 0, "reason": ""}
 
 
-def _looked(base: Path, folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+def _progress(base: Path, folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     status, code = "running", 0
     alive = _process(folder)[1]
     if not alive:
@@ -296,7 +296,9 @@ def leave(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-VERBS = {each.__name__: each for each in (probe, put, keep, start, look, cancel, leave)}
+VERBS = {
+    each.__name__: each for each in (probe, put, store_file, start, read_progress, cancel, leave)
+}
 
 
 def main(mark: str) -> None:

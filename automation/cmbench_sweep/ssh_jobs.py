@@ -150,7 +150,7 @@ class HostReservation:
 
     def file(self, name: str, data: bytes | IO[bytes]) -> str:
         """Bring a file of the job; where it is there. Raises ``ssh-failed``, ``no-space``."""
-        self.host.ask("keep", {"base": self.base, "job": self.job, "name": name}, data, None)
+        self.host.ask("store_file", {"base": self.base, "job": self.job, "name": name}, data, None)
         return self.path("jobs", self.job, name)
 
 
@@ -261,7 +261,7 @@ class SshExecutor:
     def _fetch_news(self, handle: api.JobHandle, seen: _JobProgress) -> None:
         """One look: output, results, state."""
         arguments = {"at": seen.at, "have": self._wanted.have(), **_job_arguments(handle)}
-        answer, data = self._host.ask("look", arguments)
+        answer, data = self._host.ask("read_progress", arguments)
         seen.heard = time.monotonic()
         output, packed = data[: answer["output"]], data[answer["output"] :]
         seen.at += len(output)

@@ -62,7 +62,7 @@ class FlowEngine:
 
     def cm(self, line: Sequence[str]) -> int:
         """Run a line with its output on stderr; its error is stored."""
-        self.tell(f"cm {shlex.join(line)}")
+        self.report_line(f"cm {shlex.join(line)}")
         call = caller.CallerChannel()
         words = _command([*line, *self._more])
         status, _ = _run(words, call.env(self._env), sys.__stderr__, call.fds())
@@ -75,7 +75,7 @@ class FlowEngine:
 
     def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
         """Run a line; its answer. Raises Error with that of the line."""
-        self.tell(f"cm {shlex.join(line)}")
+        self.report_line(f"cm {shlex.join(line)}")
         words = [*line] if "--json" in line else [*line, "--out=json"]
         env = {**self._env, caller.ENDS_WITH: str(os.getpid())}
         status, printed = _run(_command(words), env, subprocess.PIPE)
@@ -126,7 +126,7 @@ class FlowEngine:
             for gpu in driver.gpus
         ]
 
-    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+    def capture_output(self, command: Sequence[str]) -> tuple[int, str]:
         """Run a short program of the machine; return its exit status and output."""
         done = probe(command, timeout=120)
         return (0 if done.ok else done.status or 1), done.output or done.problem
@@ -152,7 +152,7 @@ class FlowEngine:
         """Make an image, start a container, or run a command in one; its exit status."""
         import flow_containers
 
-        status: int = flow_containers.do(self._home, what, settings, command, only_print)
+        status: int = flow_containers.run_step(self._home, what, settings, command, only_print)
         return status
 
     def python(self, base: str) -> list[str]:
@@ -169,7 +169,7 @@ class FlowEngine:
         """Return whether a path lies in an entry of a cache, by its name or by links."""
         return named_paths.is_cached(str(path))
 
-    def tell(self, line: str) -> None:
+    def report_line(self, line: str) -> None:
         """Show a line on stderr, and put it into the log of this run."""
         print(line, file=sys.__stderr__, flush=True)
         print(line, file=sys.stderr)
@@ -283,7 +283,7 @@ def do(env: Mapping[str, Any], folder: Path, home: str) -> None:
     flow.check_chosen(variables)
     engine = FlowEngine(os.environ, int(env.get("CM_NVIDIA_RESULTS_FD") or 0), home)
     for note in overlooked:
-        engine.tell(f"note: {note}")
+        engine.report_line(f"note: {note}")
     try:
         target.function()(flow.Flow(folder, settings, variables, vendor, engine))
     except Problem as problem:

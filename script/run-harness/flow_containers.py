@@ -67,7 +67,7 @@ def designed(home: str, settings: Mapping[str, Any], only_look: bool) -> Contain
     )
 
 
-def do(
+def run_step(
     home: str, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
 ) -> int:
     """Make an image, add the user to it, start a container or run a command in one.
@@ -75,7 +75,7 @@ def do(
     The plan is printed first. Returns the exit status; raises Error.
     """
     try:
-        return _do(home, what, settings, command, only_print)
+        return _run_step(home, what, settings, command, only_print)
     except Error as error:
         raise error.rewrite(_in_variables) from None
 
@@ -87,7 +87,7 @@ def _in_variables(text: str) -> str:
     return text
 
 
-def _do(
+def _run_step(
     home: str, what: str, settings: Mapping[str, Any], command: Sequence[str], only_print: bool
 ) -> int:
     made = designed(home, settings, only_print)

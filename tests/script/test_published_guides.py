@@ -148,7 +148,7 @@ def stopping(engine: Any, folder: Path) -> Any:
             return [f"--env.CM_PYTHON_BIN_WITH_PATH={sys.executable}"]
 
         def cm(self, line: Sequence[str]) -> int:
-            self.tell(f"cm {shlex.join(line)}")
+            self.report_line(f"cm {shlex.join(line)}")
             if "compile,neuron-model" in line[2]:
                 compiled_models_of(folder)
             elif "loadgen" not in line[2] and "triton-server" not in line[2]:
@@ -158,7 +158,7 @@ def stopping(engine: Any, folder: Path) -> Any:
         def cm_json(self, line: Sequence[str]) -> dict[str, Any]:
             if line[0] == "plan" or "scratch,space" in line[2]:
                 return dict(super().cm_json(line))
-            self.tell(f"cm {shlex.join(line)}")
+            self.report_line(f"cm {shlex.join(line)}")
             if "generate,engine" not in line[2] or "int8" in line[4]:
                 raise ReachedCommandError
             return {"env": {"CM_ENGINE_FILE_WITH_PATH": str(stand_in_engine(folder.parent))}}

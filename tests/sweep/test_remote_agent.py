@@ -99,5 +99,5 @@ def test_a_job_that_another_one_has_fetched_is_over(tmp_path: Path, stays: bool)
     asked["submitting"] = []
     remote_agent.probe(asked)
     remote_agent.leave(asked)
-    told = remote_agent.look(asked)
+    told = remote_agent.read_progress(asked)
     assert (told["status"], told["output"], told["points"]) == ("lost", 0, 0)

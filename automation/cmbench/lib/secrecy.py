@@ -100,11 +100,11 @@ def mask(text: str, harmless: int = 1 << 30) -> str:
 
     if "://" in text:
         text = re.sub(_WEBHOOK, r"\1" + HIDDEN, re.sub(_USER, HIDDEN + "@", text))
-    text = _said(text)
+    text = _without_tokens(text)
     return re.sub(_PARAMETER, parameter, text) if "=" in text else text
 
 
-def _said(text: str) -> str:
+def _without_tokens(text: str) -> str:
     """``text`` without tokens that are known by their form, and values beside their name."""
     if any(map(text.__contains__, _ISSUED)):
         text = re.sub(_TOKEN, HIDDEN, text)

@@ -217,11 +217,11 @@ class StepRunner:
                 self._offered = modules(self.actions)
             offered = self._offered
         if not step_run.is_kept:
-            return load(path, step_run, self._ask, offered)
+            return load(path, step_run, self._answer_prompt, offered)
         from cmbench.run.hook_observation import HookUses, process_watch
 
         with process_watch().noting(HookUses()) as self._loaded[path]:
-            return load(path, step_run, self._ask, offered)
+            return load(path, step_run, self._answer_prompt, offered)
 
     @property
     def actions(self) -> Actions:
@@ -232,7 +232,7 @@ class StepRunner:
             self._actions = Actions(self.cmind, Logger())
         return self._actions
 
-    def _ask(self, prompt: str = "") -> str:
+    def _answer_prompt(self, prompt: str = "") -> str:
         """Return an answer from the terminal, as ``input`` of ``customize.py``."""
         step_run, doing = self._asking[-1]
         stdin = sys.__stdin__

@@ -22,4 +22,4 @@ def build(flow: Flow) -> None:
         *flow.python(),
         "--quiet",
     )
-    flow.tell(f"in place of {line}" for line in IN_PLACE)
+    flow.report(f"in place of {line}" for line in IN_PLACE)

@@ -26,19 +26,19 @@ def calibrate(flow: Flow) -> None:
     many samples it is made. Raises Problem.
     """
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     items = {item.config.benchmark: item for item in reversed(work.items)}
     _check(items, work.arguments.benchmarks)
     for word, item in reversed(items.items()):
         if word in FLOAT:
-            flow.tell([f"note: {word} stays float: {FLOAT[word]}"])
+            flow.report([f"note: {word} stays float: {FLOAT[word]}"])
             continue
         source = calibration_cache(flow, item)
         place = put(flow, item, source)
         lines = source.read_text(encoding="utf-8").splitlines()
         form = "" if flow.settings.form == "full" else f", of the {flow.settings.form} form"
         scales = f"{len(lines) - 1} scales, {lines[0]}"
-        flow.doer.show(f"{word}: {place}: {scales}, a {STAND_IN}: {MADE_BY}{form}")
+        flow.runner.show(f"{word}: {place}: {scales}, a {STAND_IN}: {MADE_BY}{form}")
 
 
 def _check(items: Mapping[str, PlannedRun], named: tuple[str, ...]) -> None:
@@ -64,7 +64,7 @@ def calibration_cache(flow: Flow, item: PlannedRun) -> Path:
         batch = overrides.get("calib_batch_size", 1)
         line += [f"--samples={overrides['calib_max_batches'] * batch}"]
     line += ["--new"] if overrides.get("force_calibration") else []
-    env = flow.doer.cm_json([*line, *flow.python(), "--quiet"])["env"]
+    env = flow.runner.cm_json([*line, *flow.python(), "--quiet"])["env"]
     cache = Path(str(env.get("CM_QUANTIZE_CALIBRATION_CACHE") or ""))
     if not cache.is_file():
         raise Problem("script-failed", f"{item.ours} has no calibration cache", "its log is above")

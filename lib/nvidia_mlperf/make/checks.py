@@ -92,7 +92,7 @@ def needs(vendor_round: str, word: str, items: Sequence[PlannedRun]) -> dict[str
 
 def of_machine(flow: Flow, work: WorkPlan | None = None) -> list[FlowCheck]:
     """What the doctor finds for this vendor's flow."""
-    findings = flow.doer.findings(flow.vendor, subject(flow, work))
+    findings = flow.runner.findings(flow.vendor, subject(flow, work))
     checks = [FlowCheck(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
     return [*checks, *of_neuron(flow)]
 
@@ -159,14 +159,14 @@ OF_PLAN = (of_system, of_parts, of_batches)
 def report(flow: Flow) -> None:
     """Show all checks of the machine; raises Problem where one says stop."""
     checks = of_machine(flow)
-    flow.tell(str(check) for check in checks)
+    flow.report(str(check) for check in checks)
     refuse(checks)
 
 
 def before_runs(flow: Flow, work: WorkPlan) -> None:
     """The checks that count for runs: what gets in the way is shown, and stop stops."""
     checks = [*of_machine(flow, work), *(check for look in OF_PLAN for check in look(work))]
-    flow.tell(str(check) for check in checks if check.state in (WARNING, STOP))
+    flow.report(str(check) for check in checks if check.state in (WARNING, STOP))
     refuse(checks)
 
 
@@ -175,7 +175,7 @@ def before_builds(flow: Flow, work: WorkPlan, items: Sequence[PlannedRun]) -> No
 
     Raises Problem for one that says stop: too little memory, before hours of building.
     """
-    findings = flow.doer.findings(flow.vendor, subject(flow, work, items))
+    findings = flow.runner.findings(flow.vendor, subject(flow, work, items))
     checks = [FlowCheck(one["id"], one["state"], one["text"], one["remedy"]) for one in findings]
     refuse([check for check in checks if check.id.partition(".")[0] in ("driver", "gpu")])
 

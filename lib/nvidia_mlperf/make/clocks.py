@@ -58,9 +58,9 @@ def _chosen(flow: Flow, clock: int = 0) -> list[Mapping[str, Any]]:
     chosen = gpus.visible_gpus(flow, every) if every else []
     for gpu in chosen:
         limit = f"up to {gpu['clock']} MHz" if gpu["clock"] else "its clocks are not told"
-        flow.tell([f"GPU {gpu['index']}: {gpu['name']}, {limit}"])
+        flow.report([f"GPU {gpu['index']}: {gpu['name']}, {limit}"])
     if not every:
-        flow.tell(["no NVIDIA GPU answers here"])
+        flow.report(["no NVIDIA GPU answers here"])
     slow = [gpu for gpu in chosen if 0 < gpu["clock"] < clock]
     if slow:
         text = f"GPUCLK={clock} is beyond the {slow[0]['clock']} MHz of {slow[0]['name']}"

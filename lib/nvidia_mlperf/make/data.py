@@ -69,7 +69,7 @@ def by_hand(flow: Flow, benchmark: str, alone: bool = False) -> list[str]:
     earlier versions have made it, is nothing of the user's.
     """
     folder = own_folder(flow, benchmark)
-    if folder is None or not folder.is_dir() or flow.doer.in_cache(folder):
+    if folder is None or not folder.is_dir() or flow.runner.in_cache(folder):
         return []
     option = BY_HAND[benchmark.removesuffix(".9")][1 if alone else 0]
     return [f"--{option}={folder.resolve()}"]
@@ -83,7 +83,7 @@ def with_folder(flow: Flow, benchmark: str, problem: Problem) -> Problem:
     folder = own_folder(flow, benchmark)
     if folder is None or problem.code not in OF_DATA:
         return problem
-    if folder.is_symlink() and flow.doer.in_cache(folder):
+    if folder.is_symlink() and flow.runner.in_cache(folder):
         folder.unlink()
     problem.hint = f"put the data into {os.path.realpath(folder)}"
     return problem
@@ -104,7 +104,7 @@ def download_data(flow: Flow) -> None:
     for word, ours in benchmarks(flow):
         lines = list(originals(flow, ours))
         if not lines:
-            flow.tell([f"{word}: its data come with its preprocessing"])
+            flow.report([f"{word}: its data come with its preprocessing"])
         for tags in lines:
             env, target = (
                 run_data_script(flow, ours, tags),
@@ -147,7 +147,7 @@ def run_data_script(flow: Flow, benchmark: str, tags: str, *words: str) -> Mappi
     """What the script of a benchmark's data gives back; raises Problem."""
     line = ["run", "script", f"--tags={tags}", *by_hand(flow, benchmark, True), *words]
     try:
-        env: Mapping[str, Any] = flow.doer.cm_json([*line, *flow.python(), "--quiet"])["env"]
+        env: Mapping[str, Any] = flow.runner.cm_json([*line, *flow.python(), "--quiet"])["env"]
     except Problem as problem:
         raise with_folder(flow, benchmark, problem) from None
     return env
@@ -158,7 +158,7 @@ def originals(flow: Flow, benchmark: str) -> Iterator[str]:
     preprocessed = steps.step_of(flow, benchmark, "preprocessed")
     # A plan shows nothing below what is in the cache already.
     line = ["plan", "script", f"--tags={preprocessed}", "--new", "--json"]
-    for child in flow.doer.cm_json(line)["root"]["children"]:
+    for child in flow.runner.cm_json(line)["root"]["children"]:
         tags = str(child["tags"])
         if {"get", "dataset", "original"} <= set(tags.split(",")):
             yield tags
@@ -172,4 +172,4 @@ def linked(flow: Flow) -> None:
 
 def show(flow: Flow, place: Path, source: Path) -> None:
     """Show what a script has in its cache; what the user has put there stays."""
-    flow.tell([f"{place.relative_to(flow.folder)}: {shown.show(flow.doer, place, source)}"])
+    flow.report([f"{place.relative_to(flow.folder)}: {shown.show(flow.runner, place, source)}"])

@@ -184,7 +184,7 @@ def _visible(flow: Flow) -> str:
 
 def _gpus(flow: Flow, visible: str) -> str:
     """Return the GPUs to pass on; empty without one, where containers would not start."""
-    if flow.doer.machine() is None or visible in ("none", "void"):
+    if flow.runner.machine() is None or visible in ("none", "void"):
         return ""
     return "all" if visible == "all" else f"device={visible}"
 
@@ -227,26 +227,26 @@ _ARGS = 'options with their values: DOCKER_ARGS="-v /here:/there --cpus=4"'
 def engine(flow: Flow) -> str:
     """The container engine that is used; empty for none. Raises Problem for one that is not."""
     name = flow.variables.get("CONTAINER_ENGINE", "")
-    return "" if name == NONE else flow.doer.container_engine(name)
+    return "" if name == NONE else flow.runner.container_engine(name)
 
 
 def prebuild(flow: Flow) -> None:
     """Look at the machine; with a container engine make the image, and open a shell in it."""
     checks.report(flow)
-    flow.tell([NIGHTLY] if flow.is_on("USE_NIGHTLY") else [])
-    flow.tell([UNCUT] if flow.variables.get("MIG_CONF", "OFF").upper() not in ("", "OFF") else [])
+    flow.report([NIGHTLY] if flow.is_on("USE_NIGHTLY") else [])
+    flow.report([UNCUT] if flow.variables.get("MIG_CONF", "OFF").upper() not in ("", "OFF") else [])
     if not engine(flow):
         names = [name for name in OF_CONTAINERS if flow.variables.get(name)]
-        flow.tell(f"{name} has no effect: it is for a container" for name in names)
+        flow.report(f"{name} has no effect: it is for a container" for name in names)
         following = "build_inferentia" if flow.vendor == neuron.ACCELERATOR else "link_dirs"
-        flow.tell([f"no container is needed: go on with make {following} here"])
+        flow.report([f"no container is needed: go on with make {following} here"])
         return
     build_docker(flow)
     if flow.is_on("DOCKER_DETACH") or flow.printing:
-        flow.tell(["next: make attach_docker, or make launch_docker DOCKER_COMMAND='make …'"])
+        flow.report(["next: make attach_docker, or make launch_docker DOCKER_COMMAND='make …'"])
     elif not sys.stdin.isatty():
         text = "there is no terminal here for a shell in the container"
-        flow.tell([text, "next: make launch_docker DOCKER_COMMAND='make …'"])
+        flow.report([text, "next: make launch_docker DOCKER_COMMAND='make …'"])
     else:
         launch_docker(flow)
 
@@ -302,7 +302,7 @@ def _run_in_engine(
     if name == NONE:
         hint = "`unset CONTAINER_ENGINE`; the words run on this machine as it is, too"
         raise Problem("bad-value", "CONTAINER_ENGINE=none: no container is made", hint)
-    status = flow.doer.container(what, {**place, "engine": name}, command or (), flow.printing)
+    status = flow.runner.container(what, {**place, "engine": name}, command or (), flow.printing)
     if status:
         raise Problem(
             "container-failed",

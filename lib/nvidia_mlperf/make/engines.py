@@ -157,7 +157,7 @@ def plan_misfit(flow: Flow, item: PlannedRun, engine: Path, facts: Mapping[str, 
         return "its checksum is not that in its sidecar"
     has = ", ".join(facts.get("compute_capabilities", ())) or "the GPU that it was built on"
     built = f"it is an engine of {BUILDERS[facts['builder']]} {facts.get('version')} for {has}"
-    machine = flow.doer.machine()
+    machine = flow.runner.machine()
     if machine is None:
         return f"{built}, and this machine has no NVIDIA GPU that could run it"
     if machine.compute_capability not in facts.get("compute_capabilities", ()):
@@ -182,7 +182,7 @@ def require(
     ``system_flags`` are the flags of RUN_ARGS that say whose values count.
     """
     wrong, missing, plans = [], [], []
-    ending = ".plan" if builders.chosen(flow, flow.doer.machine()) in BUILDERS else ".onnx"
+    ending = ".plan" if builders.chosen(flow, flow.runner.machine()) in BUILDERS else ".onnx"
     for item in items:
         engine = find_engine(flow, item)
         why = misfit(flow, item, engine) if engine else "it is missing"
@@ -193,7 +193,7 @@ def require(
     if wrong:
         text = f"engines do not fit: {'; '.join(wrong)}"
         hint = f"`{removal_command(plans)}{make_line(missing, system_flags)}`"
-        if plans and flow.settings.builder in BUILDERS and flow.doer.machine() is None:
+        if plans and flow.settings.builder in BUILDERS and flow.runner.machine() is None:
             hint = (
                 f"take this folder to that GPU; here, with builder: {STAND_IN} in flow.yaml: {hint}"
             )

@@ -120,7 +120,7 @@ class FlowRunner(Protocol):
     def cards(self) -> Sequence[Mapping[str, Any]]:
         """Return every GPU: index, uuid, name, MHz, mig (on, off or empty), parts, processes."""
 
-    def ask(self, command: Sequence[str]) -> tuple[int, str]:
+    def capture_output(self, command: Sequence[str]) -> tuple[int, str]:
         """Run a short program of the machine; return its exit status and output."""
 
     def findings(self, vendor: str, subject: Mapping[str, Any]) -> list[Mapping[str, str]]:
@@ -143,7 +143,7 @@ class FlowRunner(Protocol):
     def in_cache(self, path: Path) -> bool:
         """Return whether a path is in a cache entry of cm, by name or by links."""
 
-    def tell(self, line: str) -> None:
+    def report_line(self, line: str) -> None:
         """Show a line on stderr."""
 
     def show(self, line: str) -> None:
@@ -158,7 +158,7 @@ class Flow:
     settings: FlowSettings
     variables: Mapping[str, str]
     vendor: str
-    doer: FlowRunner
+    runner: FlowRunner
 
     @property
     def build(self) -> Path:
@@ -181,22 +181,22 @@ class Flow:
 
     def python(self) -> list[str]:
         """Return the flags that pass a script the Python of runs."""
-        return self.doer.python(self.settings.python)
+        return self.runner.python(self.settings.python)
 
-    def tell(self, lines: Iterable[str]) -> None:
+    def report(self, lines: Iterable[str]) -> None:
         """Show lines on stderr."""
         for line in lines:
-            self.doer.tell(line)
+            self.runner.report_line(line)
 
     def cm(self, *line: str) -> None:
         """Run a ``cm`` line; raises Problem where it fails."""
-        status = self.doer.cm(line)
+        status = self.runner.cm(line)
         if status:
             raise self.failed(status, " ".join(line[:3]))
 
     def failed(self, status: int, line: str = "") -> Problem:
         """Why the last line of ``cm`` has failed: its own error, or how it ended without one."""
-        if (error := self.doer.failure()) is not None:
+        if (error := self.runner.failure()) is not None:
             return error
         how, hint = describe_exit(status)
         return Problem("script-failed", " ".join(filter(None, ("cm", line, how))), hint)

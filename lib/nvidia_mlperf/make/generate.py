@@ -16,7 +16,7 @@ from nvidia_mlperf.make.work import PlannedRun, WorkPlan, plan
 def generate_engines(flow: Flow) -> None:
     """One engine for every item of the line; raises Problem."""
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     make(flow, work)
 
 
@@ -30,7 +30,7 @@ def make(flow: Flow, work: WorkPlan) -> None:
         engine = engines.find_engine(flow, item)
         why = engines.misfit(flow, item, engine) if engine else ""
         if engine is not None and _stays(item, engine, builder, why):
-            flow.tell(
+            flow.report(
                 [f"engine: {engines.relative_path(flow, engine)} is there{why and f'; {why}'}"]
             )
             continue
@@ -40,7 +40,7 @@ def make(flow: Flow, work: WorkPlan) -> None:
             if item.ours not in built:
                 built[item.ours] = stand_in(flow, item.ours)
             made = engines.put(flow, item, built[item.ours])
-        flow.tell(
+        flow.report(
             [f"engine: {engines.relative_path(flow, made)} ({BUILDERS.get(builder, STAND_IN)})"]
         )
 
@@ -59,7 +59,7 @@ def build(flow: Flow, work: WorkPlan, item: PlannedRun, builder: str) -> Path:
     """Build the engine of an item with TensorRT, and put it where it belongs."""
     line = builders.line(flow, work, item, builder, engines.version(item))
     place = engines.path(flow, item, ".plan")
-    builders.put(flow.doer.cm_json(line)["env"], place, engines.digest(engines.fields_of(item)))
+    builders.put(flow.runner.cm_json(line)["env"], place, engines.digest(engines.fields_of(item)))
     return place
 
 
@@ -71,7 +71,7 @@ def stand_in(flow: Flow, benchmark: str) -> Path:
     form = "" if flow.settings.form == "full" else f",_{flow.settings.form}"
     line = ["run", "script", f"--tags=generate,engine,nvidia,_{STAND_IN}{form}"]
     line += [f"--model={benchmark}", "--precision=float32", *flow.python(), "--quiet"]
-    engine = Path(flow.doer.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
+    engine = Path(flow.runner.cm_json(line)["env"]["CM_ENGINE_FILE_WITH_PATH"])
     if engine.suffix != ".onnx" or sidecar(engine).get("builder") != STAND_IN:
         raise Problem("engine-missing", f"{engine} does not say that it is a {STAND_IN}")
     return engine

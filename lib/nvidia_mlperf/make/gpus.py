@@ -29,7 +29,7 @@ class UndoableCommand:
 
 def state(flow: Flow) -> list[Mapping[str, Any]]:
     """Return the GPUs of this machine as the driver reports them; empty without one."""
-    return list(flow.doer.cards())
+    return list(flow.runner.cards())
 
 
 def visible_gpus(flow: Flow, gpus: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -57,10 +57,10 @@ def change(
     """
     undo = undo and line_for(flow, undo)
     if not flow.is_on("APPLY"):
-        flow.tell(["nothing is changed: these commands need root; APPLY=1 as root runs them"])
+        flow.report(["nothing is changed: these commands need root; APPLY=1 as root runs them"])
         for step in steps:
-            flow.doer.show(_line(step.command))
-        flow.tell([f"to undo: {undo}"] if undo else [])
+            flow.runner.show(_line(step.command))
+        flow.report([f"to undo: {undo}"] if undo else [])
         return
     if os.geteuid() != 0:
         hint = "type the commands that are shown without APPLY=1, or call it as root"
@@ -68,7 +68,7 @@ def change(
     if not used:
         raise Problem("no-device", "no NVIDIA GPU answers here: nothing is changed", "nvidia-smi")
     _apply(flow, steps, used)
-    flow.tell([f"to undo: {undo} APPLY=1"] if undo else [])
+    flow.report([f"to undo: {undo} APPLY=1"] if undo else [])
 
 
 def line_for(flow: Flow, word: str) -> str:
@@ -106,7 +106,7 @@ def _apply(flow: Flow, steps: Sequence[UndoableCommand], used: Sequence[Mapping[
 def _undo(flow: Flow, steps: Sequence[UndoableCommand]) -> None:
     """Undo changes, the last one first; report failures and continue."""
     for command in (command for step in reversed(steps) for command in step.undo):
-        flow.tell(_tried(flow, command))
+        flow.report(_tried(flow, command))
 
 
 def _tried(flow: Flow, command: Sequence[str]) -> list[str]:
@@ -118,10 +118,10 @@ def _tried(flow: Flow, command: Sequence[str]) -> list[str]:
 
 
 def _run(flow: Flow, command: Sequence[str]) -> None:
-    flow.tell([_line(command)])
+    flow.report([_line(command)])
     # Root needs no sudo, and a container has none.
-    status, said = flow.doer.ask([word for word in command if word != "sudo"])
-    flow.tell(line for line in said.splitlines() if line.strip())
+    status, said = flow.runner.capture_output([word for word in command if word != "sudo"])
+    flow.report(line for line in said.splitlines() if line.strip())
     if status:
         last = said.strip().rpartition("\n")[2] or "it said nothing"
         raise Problem("script-failed", f"{_line(command)} ended with {status}: {last}", "")

@@ -43,14 +43,14 @@ MODES = {
 def run_harness(flow: Flow) -> None:
     """Measure every item with its engine; raises Problem before LoadGen without one."""
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     measure(flow, work)
 
 
 def run(flow: Flow) -> None:
     """All engines first, then all runs."""
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     generate.make(flow, work)
     measure(flow, work)
 
@@ -64,8 +64,8 @@ def measure(flow: Flow, work: WorkPlan) -> None:
     require(flow, work)
     checks.before_runs(flow, work)
     book = Book(log_folder(flow, work), system_name(flow, work))
-    flow.tell(advice.run_times(flow, work))
-    flow.tell([f"logs: {book.folder}"])
+    flow.report(advice.run_times(flow, work))
+    flow.report([f"logs: {book.folder}"])
     wrong: list[str] = []
     done = 0
     try:
@@ -77,7 +77,7 @@ def measure(flow: Flow, work: WorkPlan) -> None:
             # Nothing was measured where it is empty.
             book.folder.rmdir()
         raise stopped(problem, flow, work, done, book) from None
-    flow.tell(wrong)
+    flow.report(wrong)
     if wrong:
         raise Problem("result-not-accepted", f"{len(wrong)} runs are not as they must be", wrong[0])
 
@@ -89,7 +89,7 @@ def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     """
     started = time.time()
     with clocks.locked(flow):
-        status = flow.doer.cm(line(flow, work, item))
+        status = flow.runner.cm(line(flow, work, item))
     session = newest(flow, work, item, started)
     if session is None:
         problem = data.with_folder(flow, item.ours, flow.failed(status))
@@ -97,7 +97,7 @@ def one(flow: Flow, work: WorkPlan, item: PlannedRun, book: Book) -> list[str]:
     result = read_result(session, item)
     check_model(flow, item, session)
     for entry in book.add(item, folder_of(session, item), result):
-        flow.doer.show(entry)
+        flow.runner.show(entry)
     problems = list(advice.problems(flow, item, result, folder_of(session, item)))
     return (
         problems or [f"{item.name}: {flow.failed(status)}"] if status else excused(flow, problems)
@@ -129,7 +129,7 @@ def rest_line(flow: Flow, items: Sequence[PlannedRun]) -> str:
 
 def excused(flow: Flow, problems: Iterable[str]) -> list[str]:
     """Report problems that cm takes for no error, in a test run on a busy host; none is left."""
-    flow.tell(f"warning: the host was busy; {problem}" for problem in problems)
+    flow.report(f"warning: the host was busy; {problem}" for problem in problems)
     return []
 
 
@@ -140,7 +140,9 @@ def require(flow: Flow, work: WorkPlan) -> None:
     else:
         engines.require(flow, work.items, work.arguments.system_flags)
         if engines.computes(flow, work.items) == STAND_IN:
-            flow.tell(f"note: {note}" for note in options.idle(work.fields, work.arguments.fields))
+            flow.report(
+                f"note: {note}" for note in options.idle(work.fields, work.arguments.fields)
+            )
 
 
 def line(flow: Flow, work: WorkPlan, item: PlannedRun) -> list[str]:

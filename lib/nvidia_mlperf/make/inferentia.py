@@ -26,7 +26,7 @@ def build_inferentia(flow: Flow) -> None:
     else:
         usual = artifact.usual_scratch()
         text = f"no scratch space ({usual} is not there, MLPERF_SCRATCH_PATH is not set)"
-        flow.tell([f"{text}: models and data lie in the cache of cm"])
+        flow.report([f"{text}: models and data lie in the cache of cm"])
     python = flow.python()
     tags = f"--tags=get,mlperf,inference,loadgen,_r{flow.settings.round}"
     flow.cm("run", "script", tags, *python, "--quiet")
@@ -38,13 +38,13 @@ def build_inferentia(flow: Flow) -> None:
             compiled.add(made)
             flow.cm(*compiled_models.compile_line(flow, item, python))
     flow.cm("run", "script", "--tags=get,triton-server,_neuron", *python, "--quiet")
-    flow.tell(f"in place of {line}" for line in IN_PLACE)
+    flow.report(f"in place of {line}" for line in IN_PLACE)
 
 
 def run_inferentia_harness(flow: Flow) -> None:
     """Measure every item with its compiled model; results on stdout."""
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     harness.measure(flow, work)
 
 

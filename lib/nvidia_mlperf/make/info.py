@@ -13,23 +13,23 @@ from nvidia_mlperf.make.targets import TARGETS, MakeTarget
 def _machine(flow: Flow) -> str:
     if flow.vendor == neuron.ACCELERATOR:
         return str(neuron.device(flow))
-    return str(flow.doer.machine() or "no NVIDIA GPU: the stand-in is used")
+    return str(flow.runner.machine() or "no NVIDIA GPU: the stand-in is used")
 
 
 def info(flow: Flow) -> None:
     """Show settings, machine, scratch space, and the words of this vendor's systems."""
     for name, value in asdict(flow.settings).items():
-        flow.doer.show(f"{name + ':':16}{value}")
-    flow.doer.show(f"{'machine:':16}{_machine(flow)}")
+        flow.runner.show(f"{name + ':':16}{value}")
+    flow.runner.show(f"{'machine:':16}{_machine(flow)}")
     variables = {name: flow.variables[name] for name in VARIABLES if flow.variables.get(name)}
-    flow.doer.show(
+    flow.runner.show(
         f"{'variables:':16}{' '.join(f'{k}={v}' for k, v in variables.items()) or 'none'}"
     )
-    flow.doer.show("")
+    flow.runner.show("")
     for target in TARGETS:
         if target.vendor in ("", flow.vendor):
             for line in _lines(target):
-                flow.doer.show(line)
+                flow.runner.show(line)
 
 
 def _lines(target: MakeTarget) -> list[str]:

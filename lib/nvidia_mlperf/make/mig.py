@@ -26,7 +26,7 @@ def configure_mig(flow: Flow) -> None:
     """
     configuration = (flow.variables.get("MIG_CONF") or OFF).upper()
     if configuration == OFF:
-        flow.tell(["MIG_CONF is OFF: nothing to configure", *_report(flow)])
+        flow.report(["MIG_CONF is OFF: nothing to configure", *_report(flow)])
         return
     if "HET" in configuration:
         text = "HeteroMIG, parts that run different benchmarks at once, is not made here"
@@ -46,7 +46,7 @@ def configure_mig(flow: Flow) -> None:
     cut = ("sudo", TOOL, "mig", "-i", index, "-cgi", ",".join([str(number)] * count), "-C")
     steps.append(UndoableCommand(cut, (_delete(index, "-dci"), _delete(index, "-dgi"))))
     gpus.change(flow, steps, _used(gpu), UNDO)
-    flow.tell(_choose(flow, index))
+    flow.report(_choose(flow, index))
 
 
 def teardown_mig(flow: Flow) -> None:
@@ -54,7 +54,7 @@ def teardown_mig(flow: Flow) -> None:
     gpu = _one(flow, UNDO)
     index = str(gpu["index"])
     if gpu["mig"] == "off":
-        flow.tell([f"GPU {index}: MIG is off, nothing to remove"])
+        flow.report([f"GPU {index}: MIG is off, nothing to remove"])
         return
     there = bool(gpu["parts"]) or not gpu["uuid"]
     removed = [UndoableCommand(_delete(index, word)) for word in ("-dci", "-dgi") if there]
@@ -82,13 +82,13 @@ def _one(flow: Flow, line: str) -> Mapping[str, Any]:
         raise Problem("needs-input", what, f"NVIDIA_VISIBLE_DEVICES=0 {line}")
     every = gpus.state(flow)
     if not every:
-        flow.tell(["no NVIDIA GPU answers here: the commands are those for an A100"])
+        flow.report(["no NVIDIA GPU answers here: the commands are those for an A100"])
         return {"index": device, "uuid": "", "name": "A100", "mig": "", "parts": []}
     (gpu,) = gpus.visible_gpus(flow, every)
     if not gpu["mig"]:
         what = f"GPU {gpu['index']}, {gpu['name']}, cannot be cut in parts (MIG)"
         raise Problem("not-available", what, "an A100, A30 or H100 can")
-    flow.tell(_report(flow))
+    flow.report(_report(flow))
     return gpu
 
 
@@ -106,7 +106,7 @@ def _profile(flow: Flow, gpu: Mapping[str, Any], slices: str) -> tuple[int, int]
     """
     if gpu["mig"] != "on":
         return SLICES[slices]
-    status, said = flow.doer.ask([TOOL, "mig", "-i", str(gpu["index"]), "-lgip"])
+    status, said = flow.runner.capture_output([TOOL, "mig", "-i", str(gpu["index"]), "-lgip"])
     matches = [
         match for match in _PROFILE.findall(said) if match[0] == slices and "+" not in match[1]
     ]

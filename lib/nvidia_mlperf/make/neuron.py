@@ -21,7 +21,7 @@ SERVED = ("--backend=triton", "--triton_backend=neuron", "--triton_shared_memory
 
 def device(flow: Flow) -> NeuronDevices:
     """The devices of this machine; raises Problem where they are there and cannot be used."""
-    devices = flow.doer.neuron()
+    devices = flow.runner.neuron()
     if devices.problem:
         raise Problem("no-driver", devices.problem, devices.remedy)
     return devices

@@ -43,7 +43,7 @@ def update_results(flow: Flow) -> None:
     only = "datacenter" if flow.vendor == neuron.ACCELERATOR else ""
     category = settings.category or only or CATEGORY.get(settings.vendor_round) or both(runs)
     shutil.rmtree(folder, ignore_errors=True)
-    status = flow.doer.cm(
+    status = flow.runner.cm(
         [
             "run",
             "script",
@@ -65,8 +65,8 @@ def update_results(flow: Flow) -> None:
     link(flow.folder / "results", (own / "results").relative_to(flow.folder))
     if status:
         error = flow.failed(status)
-        flow.tell([f"the tree is made; what still stands against it: {error}"])
-    flow.doer.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
+        flow.report([f"the tree is made; what still stands against it: {error}"])
+    flow.runner.show(f"results -> {(own / 'results').relative_to(flow.folder)}")
 
 
 def measuring(flow: Flow) -> str:
@@ -98,20 +98,20 @@ def run_audit_harness(flow: Flow) -> None:
     A test that is not passed does not keep the others from being made; raises Problem at the end.
     """
     work = plan(flow)
-    flow.tell(work.lines())
-    flow.tell([f"round {flow.settings.round} says which tests: they are made together"])
+    flow.report(work.lines())
+    flow.report([f"round {flow.settings.round} says which tests: they are made together"])
     harness.require(flow, work)
     wrong: list[Problem] = []
     for item in work.items:
         words = harness.line(flow, work, item)
         words[2] = words[2].rpartition(",")[0] + ",_compliance"
         words = [*(word for word in words if word != "--rerun"), "--mode=compliance"]
-        if status := flow.doer.cm(words):
+        if status := flow.runner.cm(words):
             error = flow.failed(status, " ".join(words[:3]))
             if error.code != "result-not-accepted":
                 raise error
             wrong.append(reworded(error, f"{item.name}: "))
-    flow.tell(map(str, wrong))
+    flow.report(map(str, wrong))
     if wrong:
         after = f"; {len(wrong)} of {len(work.items)} were not accepted"
         raise reworded(wrong[0], after=after)
@@ -149,4 +149,4 @@ def pack_submission(flow: Flow) -> None:
         digest = hashlib.sha1(stream.read(), usedforsecurity=False).hexdigest()
     draft.replace(place)
     place.with_name(f"{name}.sha1").write_text(f"{digest}  {name}\n", encoding="utf-8")
-    flow.doer.show(f"{place.relative_to(flow.folder)}  {digest}")
+    flow.runner.show(f"{place.relative_to(flow.folder)}  {digest}")

@@ -22,7 +22,7 @@ def space(flow: Flow) -> Path:
     path = neuron.scratch(flow) or flow.variables.get("MLPERF_SCRATCH_PATH")
     line += [f"--scratch_path={path}"] if path else []
     line += ["--allow_root"] if flow.settings.allow_root else []
-    return Path(flow.doer.cm_json(line)["env"]["MLPERF_SCRATCH_PATH"])
+    return Path(flow.runner.cm_json(line)["env"]["MLPERF_SCRATCH_PATH"])
 
 
 def link_dirs(flow: Flow) -> None:
@@ -31,7 +31,7 @@ def link_dirs(flow: Flow) -> None:
     flow.build.mkdir(parents=True, exist_ok=True)
     for name in FOLDERS:
         link(flow.build / name, where / name)
-        flow.tell([f"build/{name} -> {where / name}"])
+        flow.report([f"build/{name} -> {where / name}"])
 
 
 def link(place: Path, target: Path) -> None:
@@ -58,4 +58,4 @@ def clean(flow: Flow) -> None:
         except OSError as problem:
             hint = "see whose files these are: `ls -l build`"
             raise Problem("not-writable", f"{flow.build} stays: {problem}", hint) from None
-    flow.tell(["build/ is removed; make link_dirs comes next"])
+    flow.report(["build/ is removed; make link_dirs comes next"])

@@ -10,25 +10,25 @@ from pathlib import Path
 from nvidia_mlperf.make.flow import FlowRunner
 
 
-def show(doer: FlowRunner, target: Path, source: Path) -> str:
+def show(runner: FlowRunner, target: Path, source: Path) -> str:
     """Show at ``target`` what a script has made; return how, in words.
 
     A folder of the cache becomes a folder of the user's with a link per file: what is written
     beside them stays when the entry is removed. What the user has put there stays as it is.
     """
-    renewed = withdraw(doer, target)
+    renewed = withdraw(runner, target)
     target.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(target) and not renewed and not _is_empty(target):
         return "there already"
-    if source.is_dir() and doer.in_cache(source):
-        count = sum(_link(doer, target / name, source / name) for name in _files(source))
+    if source.is_dir() and runner.in_cache(source):
+        count = sum(_link(runner, target / name, source / name) for name in _files(source))
         return f"links to {count} files of {source}"
-    return f"-> {source}" if _link(doer, target, source) else "there already"
+    return f"-> {source}" if _link(runner, target, source) else "there already"
 
 
-def withdraw(doer: FlowRunner, target: Path) -> int:
+def withdraw(runner: FlowRunner, target: Path) -> int:
     """Remove the links into a cache at or below ``target``; return how many there were."""
-    links = [path for path in _below(target) if path.is_symlink() and doer.in_cache(path)]
+    links = [path for path in _below(target) if path.is_symlink() and runner.in_cache(path)]
     for path in links:
         path.unlink()
     return len(links)
@@ -49,7 +49,7 @@ def _files(source: Path) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(above, name), source) for name in sorted(names))
 
 
-def _link(doer: FlowRunner, link: Path, source: Path) -> bool:
+def _link(runner: FlowRunner, link: Path, source: Path) -> bool:
     """Make a link to a file or to a folder of the user's; false where the user has one there."""
     link.parent.mkdir(parents=True, exist_ok=True)
     if _is_empty(link):
@@ -58,14 +58,14 @@ def _link(doer: FlowRunner, link: Path, source: Path) -> bool:
         link.symlink_to(source)
     except FileExistsError:
         return False
-    _protect(doer, source)
+    _protect(runner, source)
     return True
 
 
-def _protect(doer: FlowRunner, source: Path) -> None:
+def _protect(runner: FlowRunner, source: Path) -> None:
     """Make a cached file read-only, as users see it through a link."""
     real = source.resolve()
-    if real.is_file() and doer.in_cache(real):
+    if real.is_file() and runner.in_cache(real):
         # A cache of another user cannot be written anyway.
         with suppress(OSError):
             real.chmod(real.stat().st_mode & ~0o222)

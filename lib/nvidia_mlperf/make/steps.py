@@ -20,7 +20,7 @@ def model(flow: Flow, benchmark: str) -> Mapping[str, Any]:
     """
     tags = step_of(flow, benchmark, "ml-model")
     line = ["run", "script", f"--tags={tags}", *flow.python(), "--quiet"]
-    env: Mapping[str, Any] = flow.doer.cm_json(line)["env"]
+    env: Mapping[str, Any] = flow.runner.cm_json(line)["env"]
     endings = (".pt", ".pth", ".pytorch") if flow.vendor == neuron.ACCELERATOR else (".onnx",)
     if not str(env.get("CM_ML_MODEL_FILE_WITH_PATH", "")).endswith(endings):
         raise Problem("not-available", f"{benchmark} has no model {' or '.join(endings)} here")
@@ -42,7 +42,7 @@ def step_of(flow: Flow, benchmark: str, kind: str) -> str:
 
 def steps(flow: Flow, benchmark: str) -> Iterator[Mapping[str, Any]]:
     """Yield the steps of the plan of a run, each before those below it."""
-    root = flow.doer.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
+    root = flow.runner.cm_json(["plan", "script", *base(flow, benchmark), "--json"])["root"]
     waiting = [root]
     while waiting:
         step = waiting.pop(0)

@@ -38,22 +38,22 @@ Fields = Mapping[str, int]
 def autotune(flow: Flow) -> None:
     """Search for every item; the best fields are shown as what goes into RUN_ARGS."""
     work = plan(flow)
-    flow.tell(work.lines())
+    flow.report(work.lines())
     count = sum(min(MAX_TRIES, sum(map(len, space(item).values())) + 1) for item in work.items)
-    flow.tell([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
+    flow.report([f"at most {count} runs of {SECONDS} s at least, beside their preparation"])
     generate.make(flow, work)
     for item in work.items:
 
         def attempt(fields: Fields, item: PlannedRun = item) -> float | None:
             figure = tried(flow, work, item, fields)
-            flow.tell([f"{item.name}: {in_words(fields) or 'as it is'}: {figure or NOT}"])
+            flow.report([f"{item.name}: {in_words(fields) or 'as it is'}: {figure or NOT}"])
             return figure
 
         best = search(item, attempt)
         if best is None:
-            flow.doer.show(f"{item.name}: none is VALID")
+            flow.runner.show(f"{item.name}: none is VALID")
         else:
-            flow.doer.show(f"{item.name}: {in_words(best) or 'best as it is'}")
+            flow.runner.show(f"{item.name}: {in_words(best) or 'best as it is'}")
 
 
 def space(item: PlannedRun) -> dict[str, tuple[int, ...]]:
@@ -109,9 +109,9 @@ def tried(flow: Flow, work: WorkPlan, item: PlannedRun, fields: Fields) -> float
     words = [word for word in words if word.partition("=")[0].removeprefix("--") not in own]
     words += [f"--{option}={value}" for option, value in own.items()]
     started = time.time()
-    status = flow.doer.cm([*words, "--max_attempts=1"])
+    status = flow.runner.cm([*words, "--max_attempts=1"])
     if status:
-        flow.tell([f"not taken: {flow.failed(status)}"])
+        flow.report([f"not taken: {flow.failed(status)}"])
     session = harness.newest(apart, work, item, started, flow.build / "autotune")
     result = harness.read_result(session, item) if session else {}
     return float(result["value"]) if result.get("validity") == "VALID" else None

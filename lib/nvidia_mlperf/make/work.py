@@ -127,7 +127,7 @@ def which(
         system, neuron_notes = neuron.system(flow, name, of_round)
         return system, None, neuron_notes
     neuron.refuse_foreign(name, of_round)
-    machine = flow.doer.machine()
+    machine = flow.runner.machine()
     if name:
         return systems.system_of_id(name, every, vendor_round).id, machine, []
     if machine is None:

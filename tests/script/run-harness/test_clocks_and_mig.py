@@ -32,7 +32,7 @@ class Told(script_of_the_words().FlowEngine):  # type: ignore[misc]
     def show(self, line: str) -> None:
         self.shown.append(line)
 
-    def tell(self, line: str) -> None:
+    def report_line(self, line: str) -> None:
         self.told.append(line)
 
 
@@ -44,7 +44,7 @@ class Box:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.doer = Told()
+        self.runner = Told()
         self.set(gpu=A100, mig="Disabled", parts=0, processes=[], fails="", count=1)
 
     def set(self, **told: Any) -> None:
@@ -66,10 +66,10 @@ class Box:
         return [line for line in lines if line.split()[:1] in ([word] for word in CHANGES)]
 
     def make(self, word: str, **variables: str) -> list[str]:
-        self.doer.shown.clear()
-        of = flow.Flow(self.folder, flow.FlowSettings("Me"), variables, targets.NVIDIA, self.doer)
+        self.runner.shown.clear()
+        of = flow.Flow(self.folder, flow.FlowSettings("Me"), variables, targets.NVIDIA, self.runner)
         targets.find(word, targets.NVIDIA).function()(of)
-        return self.doer.shown
+        return self.runner.shown
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def root(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
 
 def test_clocks_are_shown_and_not_changed(box: Box) -> None:
     assert box.make("lock_clocks", GPUCLK="1410") == ["sudo nvidia-smi -lgc 1410,1410"]
-    assert "GPU 0: NVIDIA A100-SXM4-40GB, up to 1410 MHz" in box.doer.told
-    assert box.doer.told[-1] == "to undo: make free_clocks"
+    assert "GPU 0: NVIDIA A100-SXM4-40GB, up to 1410 MHz" in box.runner.told
+    assert box.runner.told[-1] == "to undo: make free_clocks"
     assert box.make("free_clocks") == ["sudo nvidia-smi -rgc"]
     assert box.changes == []
 
@@ -143,13 +143,13 @@ def test_clocks_are_undone_when_one_fails(box: Box) -> None:
 
 def test_clocks_are_locked_for_as_long_as_runs_take(box: Box) -> None:
     given = {"GPUCLK": "1200", "APPLY": "1"}
-    of = flow.Flow(box.folder, flow.FlowSettings("Me"), given, targets.NVIDIA, box.doer)
+    of = flow.Flow(box.folder, flow.FlowSettings("Me"), given, targets.NVIDIA, box.runner)
     with pytest.raises(KeyboardInterrupt), clocks.locked(of):
         assert box.changes == ["-lgc 1200,1200"]
         raise KeyboardInterrupt
     assert box.changes == ["-lgc 1200,1200", "-rgc"]
     without = flow.Flow(
-        box.folder, flow.FlowSettings("Me"), {"GPUCLK": "1200"}, targets.NVIDIA, box.doer
+        box.folder, flow.FlowSettings("Me"), {"GPUCLK": "1200"}, targets.NVIDIA, box.runner
     )
     with clocks.locked(without):
         assert len(box.changes) == 2
@@ -166,10 +166,10 @@ def test_mig_is_shown_and_not_changed(box: Box) -> None:
     ]
     assert box.changes == []
     assert (
-        box.doer.told[-1]
+        box.runner.told[-1]
         == "then: export CUDA_VISIBLE_DEVICES=MIG-… of one of them (nvidia-smi -L)"
     )
-    assert "to undo: NVIDIA_VISIBLE_DEVICES=0 make teardown_mig" in box.doer.told
+    assert "to undo: NVIDIA_VISIBLE_DEVICES=0 make teardown_mig" in box.runner.told
     assert box.make("configure_mig", MIG_CONF="OFF") == []
     with pytest.raises(Problem) as caught:
         box.make("teardown_mig")
@@ -179,9 +179,9 @@ def test_mig_is_shown_and_not_changed(box: Box) -> None:
 def test_what_undoes_a_change_is_for_the_same_gpus(box: Box) -> None:
     box.set(count=2)
     box.make("lock_clocks", NVIDIA_VISIBLE_DEVICES="1")
-    assert "to undo: NVIDIA_VISIBLE_DEVICES=1 make free_clocks" in box.doer.told
+    assert "to undo: NVIDIA_VISIBLE_DEVICES=1 make free_clocks" in box.runner.told
     box.make("lock_clocks")
-    assert box.doer.told[-1] == "to undo: make free_clocks"
+    assert box.runner.told[-1] == "to undo: make free_clocks"
 
 
 def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
@@ -189,7 +189,7 @@ def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
     box.make("configure_mig", MIG_CONF="ALL", **one)
     assert (box.state["mig"], box.state["parts"]) == ("Enabled", 7)
     chosen = [
-        line for line in box.doer.told if line.startswith("export CUDA_VISIBLE_DEVICES=MIG-0")
+        line for line in box.runner.told if line.startswith("export CUDA_VISIBLE_DEVICES=MIG-0")
     ]
     assert chosen == [
         "export CUDA_VISIBLE_DEVICES=MIG-05555555-5555-5555-5555-555555555555  # 1g.5gb"
@@ -201,7 +201,7 @@ def test_a_gpu_is_cut_chosen_from_and_whole_again(box: Box) -> None:
     assert (box.state["mig"], box.state["parts"]) == ("Disabled", 0)
     assert box.changes[-3:] == ["mig -i 0 -dci", "mig -i 0 -dgi", "-mig 0 -i 0"]
     box.make("teardown_mig", **one)
-    assert box.doer.told[-1] == "GPU 0: MIG is off, nothing to remove"
+    assert box.runner.told[-1] == "GPU 0: MIG is off, nothing to remove"
 
 
 def test_the_gpu_itself_tells_its_profiles(box: Box) -> None:

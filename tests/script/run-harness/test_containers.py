@@ -85,8 +85,8 @@ def a_flow(place: Path, gpus: GpuMachine | None = None, **variables: str) -> flo
 def made_of(flow_: flow.Flow, word: str) -> tuple[str, dict[str, Any], list[str]]:
     """What a word would have made."""
     targets.find(word, flow_.vendor).function()(flow_)
-    assert isinstance(flow_.doer, Hands)
-    (made,) = flow_.doer.made
+    assert isinstance(flow_.runner, Hands)
+    (made,) = flow_.runner.made
     return made
 
 
@@ -95,7 +95,7 @@ def printed(place: Path, capfd: Any, engine: str, what: str, told: Mapping[str, 
     given = {**told, "engine": engine}
     with capfd.disabled():
         pass
-    assert CONTAINERS.do(str(place / "cm"), what, given, [], True) == 0
+    assert CONTAINERS.run_step(str(place / "cm"), what, given, [], True) == 0
     lines = capfd.readouterr().err.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("-- commands")) + 1
     return shlex.split(lines[start])
@@ -144,7 +144,7 @@ def test_the_guides_command_flag_by_flag(place: Path, capfd: Any, engine: str) -
 @pytest.mark.parametrize("engine", ["docker", "podman"])
 def test_what_comes_after_it(place: Path, capfd: Any, engine: str) -> None:
     told = docker.described(a_flow(place), headless=True)
-    CONTAINERS.do(str(place / "cm"), "start", {**told, "engine": engine}, [], True)
+    CONTAINERS.run_step(str(place / "cm"), "start", {**told, "engine": engine}, [], True)
     last = capfd.readouterr().err.splitlines()[-3:]
     name = f"mlperf-inference-{docker.user_name()}"
     words = [shlex.split(line.split(maxsplit=1)[1]) for line in last]
@@ -216,12 +216,12 @@ def test_prebuild_builds_where_there_is_an_engine(
 ) -> None:
     detached = a_flow(place, CONTAINER_ENGINE="docker", DOCKER_DETACH="1", MIG_CONF="1")
     assert made_of(detached, "prebuild")[0] == "image"
-    assert isinstance(detached.doer, Hands)
-    assert docker.UNCUT in detached.doer.told
+    assert isinstance(detached.runner, Hands)
+    assert docker.UNCUT in detached.runner.told
     baking = a_flow(place, NO_BUILD="0", CONTAINER_ENGINE="docker")
     docker.build_docker(baking)
-    assert isinstance(baking.doer, Hands)
-    assert [(what, command) for what, _, command in baking.doer.made] == [
+    assert isinstance(baking.runner, Hands)
+    assert [(what, command) for what, _, command in baking.runner.made] == [
         ("image", []),
         ("run", ["make", "build"]),
     ]
@@ -258,7 +258,9 @@ def test_what_to_type_stands_as_make_takes_it(
     told = docker.described(a_flow(place))
     for call in (
         lambda: CONTAINERS.engine_name(asked),
-        lambda: CONTAINERS.do(str(place / "cm"), "image", {**told, "engine": asked}, (), False),
+        lambda: CONTAINERS.run_step(
+            str(place / "cm"), "image", {**told, "engine": asked}, (), False
+        ),
     ):
         with pytest.raises(Error) as caught:
             call()
@@ -273,9 +275,9 @@ def test_what_a_failed_build_advises_can_be_typed_with_make(
     def failing(*_: object) -> int:
         raise Error("image-failed", "the image could not be built", hint=hint)
 
-    monkeypatch.setattr(CONTAINERS, "_do", failing)
+    monkeypatch.setattr(CONTAINERS, "_run_step", failing)
     with pytest.raises(Error) as caught:
-        CONTAINERS.do(str(place / "cm"), "image", {}, (), False)
+        CONTAINERS.run_step(str(place / "cm"), "image", {}, (), False)
     assert "--docker" not in caught.value.hint
 
 
@@ -345,7 +347,7 @@ def test_odd_names_come_into_no_image(name: str) -> None:
 def test_odd_names_are_given_to_no_engine(place: Path, key: str, value: str) -> None:
     told = {**docker.described(a_flow(place)), key: value, "engine": "docker"}
     with pytest.raises(Error, match="is not a valid"):
-        CONTAINERS.do(str(place / "cm"), "start", told, [], True)
+        CONTAINERS.run_step(str(place / "cm"), "start", told, [], True)
 
 
 # ---- for real
@@ -389,13 +391,13 @@ def test_the_words_in_a_real_container(place: Path, monkeypatch: pytest.MonkeyPa
     subprocess.run(base, check=True, capture_output=True, timeout=120)
     cm = str(place / "cm")
     adding = {**told, "user": "ann"}
-    assert CONTAINERS.do(cm, "user", adding, [], False) == 0, "root is there already"
+    assert CONTAINERS.run_step(cm, "user", adding, [], False) == 0, "root is there already"
 
     def run(command: str) -> int:
-        status: int = CONTAINERS.do(cm, "run", told, ["bash", "-c", command], False)
+        status: int = CONTAINERS.run_step(cm, "run", told, ["bash", "-c", command], False)
         return status
 
-    assert CONTAINERS.do(cm, "start", told, [], False) == 0
+    assert CONTAINERS.run_step(cm, "start", told, [], False) == 0
     try:
         assert run("echo $MLPERF_SCRATCH_PATH > out; echo x > /tmp/kept") == 0
         assert (place / "flow/out").read_text() == f"{place / 'scratch'}\n"
@@ -403,7 +405,7 @@ def test_the_words_in_a_real_container(place: Path, monkeypatch: pytest.MonkeyPa
         assert (place / "flow/kept").read_text() == "x\n"
         assert "root:x:0:0" in (place / "flow/users").read_text()
         with pytest.raises(Error, match="is running"):
-            CONTAINERS.do(cm, "start", told, [], False)
+            CONTAINERS.run_step(cm, "start", told, [], False)
     finally:
         ended = subprocess.run([buildah, "rm", told["name"]], capture_output=True, timeout=HANG_S)
     assert ended.returncode == 0

@@ -42,8 +42,8 @@ def a_flow(
 
 
 def lines(flow_: flow.Flow) -> list[list[str]]:
-    assert isinstance(flow_.doer, nv.Hands)
-    return flow_.doer.lines
+    assert isinstance(flow_.runner, nv.Hands)
+    return flow_.runner.lines
 
 
 # ---- which system, which words
@@ -141,9 +141,9 @@ def test_variables_of_the_guide_that_do_nothing_say_so_where_they_ask_for_someth
         given = {"USE_NIGHTLY": value, "CONTAINER_ENGINE": docker.NONE}
         flow_ = replace(a_flow(tmp_path), variables=given)
         docker.prebuild(flow_)
-        assert isinstance(flow_.doer, nv.Hands)
-        assert (docker.NIGHTLY in flow_.doer.told) is said
-        assert "go on with make build_inferentia" in flow_.doer.told[-1]
+        assert isinstance(flow_.runner, nv.Hands)
+        assert (docker.NIGHTLY in flow_.runner.told) is said
+        assert "go on with make build_inferentia" in flow_.runner.told[-1]
 
 
 # ---- models
@@ -289,7 +289,7 @@ class Busy(nv.Hands):
 def test_a_run_that_the_host_has_spoilt_is_a_warning(tmp_path: Path, status: int) -> None:
     line = "--benchmarks=resnet50 --scenarios=server --config_ver=triton"
     hands = Busy(status=status, folder=tmp_path)
-    flow_ = replace(a_flow(tmp_path, line), doer=hands)
+    flow_ = replace(a_flow(tmp_path, line), runner=hands)
     (item,) = work.plan(flow_).items
     compiled(flow_, item, "cpu")
     if status:

@@ -163,7 +163,7 @@ def measured(flow_: flow.Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the first run have a result."""
     result: Mapping[str, Any] = {"scenario": "Offline", "validity": "VALID", "performance_run": 1}
     for name, value in (
-        ("newest", lambda f, w, item, since: flow_.folder if len(flow_.doer.lines) < 2 else None),  # type: ignore[attr-defined]
+        ("newest", lambda f, w, item, since: flow_.folder if len(flow_.runner.lines) < 2 else None),  # type: ignore[attr-defined]
         ("read_result", lambda found, item: result),
         ("check_model", lambda f, item, found: None),
     ):

@@ -66,7 +66,7 @@ def test_every_step_that_is_prepared_has_the_python_of_runs(
     word: Callable[[flow.Flow], None], form: str, tmp_path: Path
 ) -> None:
     work = at_work(tmp_path, form=form)
-    hands = work.doer
+    hands = work.runner
     assert isinstance(hands, Recorder)
     with contextlib.suppress(StoppedError):
         word(work)
@@ -78,7 +78,7 @@ def test_every_step_that_is_prepared_has_the_python_of_runs(
 def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifact, "usual_scratch", lambda: tmp_path / "none")
     work = at_work(tmp_path, targets.INFERENTIA)
-    hands = work.doer
+    hands = work.runner
     assert isinstance(hands, Recorder)
     inferentia.build_inferentia(work)
     assert {line[2].split(",")[0] for line in hands.lines} == {"--tags=get", "--tags=compile"}
@@ -89,7 +89,7 @@ def test_so_have_those_for_inferentia(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_all_lines_have_the_python_that_a_folder_is_made_for(tmp_path: Path) -> None:
     work = at_work(tmp_path, python="/opt/conda")
-    hands = work.doer
+    hands = work.runner
     assert isinstance(hands, Recorder)
     build.build(work)
     assert "--env.CM_PYTHON_BIN_WITH_PATH=/opt/conda/bin/python3" in hands.lines[0]

@@ -240,13 +240,13 @@ def test_only_a_stand_in_takes_the_place_of_an_engine(tmp_path: Path) -> None:
         generate.generate_engines(flow_)
     (tmp_path / "m.onnx.json").write_text('{"builder": "stand-in"}')
     generate.generate_engines(flow_)
-    assert isinstance(flow_.doer, Builder)
-    assert flow_.doer.lines[-1][2] == "--tags=generate,engine,nvidia,_stand-in,_tiny"
+    assert isinstance(flow_.runner, Builder)
+    assert flow_.runner.lines[-1][2] == "--tags=generate,engine,nvidia,_stand-in,_tiny"
     engine = engines.find_engine(flow_, work.plan(flow_).items[0])
     assert engine is not None
     assert engines.sidecar(engine)["built"] == {"builder": "stand-in"}
     generate.generate_engines(flow_)
-    assert len(flow_.doer.lines) == 2, "an engine that is there is not made again"
+    assert len(flow_.runner.lines) == 2, "an engine that is there is not made again"
 
 
 def test_a_missing_engine_stops_with_the_line_that_makes_it(tmp_path: Path) -> None:
@@ -254,8 +254,8 @@ def test_a_missing_engine_stops_with_the_line_that_makes_it(tmp_path: Path) -> N
     flow_ = a_flow(tmp_path, line)
     with pytest.raises(Problem, match=r"resnet50-Server-gpu-b4-int8\.default\.onnx: it is"):
         harness.run_harness(flow_)
-    assert isinstance(flow_.doer, Hands)
-    assert flow_.doer.lines == []
+    assert isinstance(flow_.runner, Hands)
+    assert flow_.runner.lines == []
     with pytest.raises(Problem) as caught:
         engines.require(flow_, work.plan(flow_).items)
     assert caught.value.hint == (
@@ -575,8 +575,8 @@ def test_what_judges_a_tree_is_told_which_target_measures(tmp_path: Path) -> Non
         flow_ = a_flow(tmp_path, vendor=vendor)
         results.tree(flow_, there=False).mkdir(parents=True, exist_ok=True)
         results.check_submission(flow_)
-        assert isinstance(flow_.doer, Hands)
-        assert f"--make_target={target}" in flow_.doer.lines[0]
+        assert isinstance(flow_.runner, Hands)
+        assert f"--make_target={target}" in flow_.runner.lines[0]
 
 
 def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
@@ -585,8 +585,8 @@ def test_azures_category_needs_not_be_told(tmp_path: Path) -> None:
         (tmp_path / "build/results/test_results").mkdir(parents=True, exist_ok=True)
         with pytest.raises(Problem, match="no tree was made"):
             results.update_results(flow_)
-        assert isinstance(flow_.doer, Hands)
-        assert [word for word in flow_.doer.lines[0] if "--category" in word] == given
+        assert isinstance(flow_.runner, Hands)
+        assert [word for word in flow_.runner.lines[0] if "--category" in word] == given
 
 
 def test_where_scenarios_of_both_categories_were_measured_both_are_told(tmp_path: Path) -> None:
@@ -599,8 +599,8 @@ def test_where_scenarios_of_both_categories_were_measured_both_are_told(tmp_path
     assert results.both(runs) == "datacenter,edge"
     with pytest.raises(Problem, match="no tree was made"):
         results.update_results(flow_)
-    assert isinstance(flow_.doer, Hands)
-    assert "--category=datacenter,edge" in flow_.doer.lines[0]
+    assert isinstance(flow_.runner, Hands)
+    assert "--category=datacenter,edge" in flow_.runner.lines[0]
 
 
 def test_an_archive_has_the_sum_that_is_beside_it(tmp_path: Path) -> None:
@@ -617,8 +617,8 @@ def test_compliance_is_asked_of_the_same_runs(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, "--benchmarks=resnet50 --scenarios=offline")
     engines.put(flow_, work.plan(flow_).items[0], model)
     targets.find("run_audit_test01", targets.NVIDIA).function()(flow_)
-    assert isinstance(flow_.doer, Hands)
-    (line,) = flow_.doer.lines
+    assert isinstance(flow_.runner, Hands)
+    (line,) = flow_.runner.lines
     assert line[2] == "--tags=run-mlperf,inference,_r6.1,_tiny,_compliance"
     assert "--mode=compliance" in line
     assert "--rerun" not in line
@@ -651,7 +651,7 @@ def test_a_compliance_test_that_fails_does_not_keep_others(
     with pytest.raises(Problem, match="TEST01 performance") as caught:
         results.run_audit_harness(flow_)
     assert caught.value.code == kind
-    assert len(flow_.doer.lines) == made  # type: ignore[attr-defined]
+    assert len(flow_.runner.lines) == made  # type: ignore[attr-defined]
     if made > 1:
         assert str(caught.value).endswith("1 of 2 were not accepted")
 

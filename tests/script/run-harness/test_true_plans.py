@@ -44,8 +44,8 @@ def a_plan(flow_: Flow, builder: str = "tensorrt-rtx") -> Path:
 def refused(flow_: Flow) -> Problem:
     with pytest.raises(Problem) as caught:
         harness.run_harness(flow_)
-    assert isinstance(flow_.doer, Hands)
-    assert flow_.doer.lines == [], "nothing is started"
+    assert isinstance(flow_.runner, Hands)
+    assert flow_.runner.lines == [], "nothing is started"
     return caught.value
 
 
@@ -87,8 +87,8 @@ def test_nothing_is_put_beside_a_plan(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, LINE)
     plan = a_plan(flow_)
     generate.generate_engines(flow_)
-    assert isinstance(flow_.doer, Hands)
-    assert "is there; it is an engine of TensorRT-RTX" in flow_.doer.told[-1]
+    assert isinstance(flow_.runner, Hands)
+    assert "is there; it is an engine of TensorRT-RTX" in flow_.runner.told[-1]
     beside = [plan.with_name(f"{plan.name}{end}") for end in (".json", ".model.json")]
     assert sorted(plan.parent.iterdir()) == [plan, *beside]
     plan.write_bytes(b"half")

@@ -159,8 +159,8 @@ def test_a_try_of_autotune_is_short_and_apart(tmp_path: Path) -> None:
     flow_ = a_flow(tmp_path, line, execution_mode="valid")
     plan = work.plan(flow_)
     assert tune.tried(flow_, plan, plan.items[0], {"gpu_batch_size": 16}) is None
-    assert isinstance(flow_.doer, Hands)
-    (typed,) = flow_.doer.lines
+    assert isinstance(flow_.runner, Hands)
+    (typed,) = flow_.runner.lines
     assert {"--batch_size=16", "--min_duration=5000", "--execution_mode=test"} <= set(typed)
     assert "--num_workers=3" in typed
     assert f"--results_dir={tmp_path / 'build/autotune'}" in typed
