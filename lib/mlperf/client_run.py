@@ -128,7 +128,7 @@ class ClientRun:
         return next((int(value) for value in values if value is not None), None)
 
     @property
-    def judged(self) -> bool:
+    def has_accuracy_run(self) -> bool:
         """Return whether it has an accuracy run, and not only the score of its own answers."""
         return any(entry.get("dataset_type") != "performance" for entry in self.accuracy)
 

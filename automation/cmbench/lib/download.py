@@ -104,7 +104,7 @@ def take(
     place = place_of(folder, checksum, address)
     waiting = PartialFile(place) if place else None
     if waiting is not None:
-        waiting.forgo()
+        waiting.withdraw()
     if (
         waiting is None
         or destination.exists()

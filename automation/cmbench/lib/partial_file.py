@@ -1,11 +1,11 @@
-"""A file on its way to its place: what has come of it, who brings it, who is going to.
+"""A file that is being downloaded: the bytes received so far, and which process downloads it.
 
-All of that lies beside the place itself, so that another process can see it and go on with it:
+The state is in files next to the destination, so that another process can see and resume it:
 
-    NAME.part        the bytes that have come
-    NAME.part.json   of what they are a part, and how much of it the disk has for certain
-    NAME.part.lock   held by whoever brings the file
-    NAME.wish        says that the file is to be fetched ahead, and that nobody has begun
+    NAME.part        the bytes received
+    NAME.part.json   their source, and how many of them the disk has for certain
+    NAME.part.lock   locked by the process that downloads
+    NAME.wish        announces a download ahead of its use that no process has begun
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Of what a part is a part. ``url`` is hashed: it may hold secrets.
+class PartSource:
+    """The source of the bytes of a partial file. ``url`` is hashed: it may hold secrets.
 
-    ``validator`` shows whether the server still has the same file. ``safe`` bytes have been given
-    to the disk; the others are as written since the start of the machine that is named by ``boot``.
-    ``encoding`` is how the server has packed the bytes, against our wish.
+    ``validator`` shows whether the server still has the same file. ``safe`` bytes are flushed to
+    the disk; the others are as written since the start of the machine that is named by ``boot``.
+    ``encoding`` is how the server has compressed the bytes, although none was requested.
     """
 
     url: str = ""
@@ -50,12 +50,12 @@ class Note:
 
 
 class PartialFile:
-    """What has come so far of the file that is to be at ``destination``."""
+    """The part received so far of the file that is downloaded to ``destination``."""
 
     def __init__(self, destination: Path) -> None:
         self.destination = destination
         self.path = self._beside(".part")
-        self.note = Note()
+        self.note = PartSource()
         self._out: IO[bytes] = io.BytesIO()
         self._next = 0.0
         self._lock = self._beside(".part.lock")
@@ -67,16 +67,16 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """Bytes that have come; raises ``OSError`` where there are none."""
+        """Return the number of bytes received; raises ``OSError`` where there are none."""
         return self.path.stat().st_size
 
-    # ------------------------------------------------------------ who brings it
+    # ------------------------------------------------------------ which process downloads
 
     @contextmanager
     def held(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold the right to bring the file; ``waiting`` is called while another has it.
+        """Hold the lock of the download; ``waiting`` is called while another process has it.
 
-        Where the file system has no locks, everybody has the right.
+        Where the file system has no locks, no process waits.
         """
 
         def wait(handle: int) -> None:
@@ -106,35 +106,35 @@ class PartialFile:
         return any(path.exists() for path in (self.destination, self.path, self._lock))
 
     def announce(self) -> None:
-        """Say that the file is going to be fetched ahead; raises ``OSError``."""
+        """Announce that the file will be downloaded ahead of its use; raises ``OSError``."""
         self.destination.parent.mkdir(parents=True, exist_ok=True)
         self._wish.touch()
 
     def begin(self) -> bool:
-        """Whether the wish is still there; everybody then sees that the file is being brought."""
+        """Take the lock file in place of the announcement; return whether that was still there."""
         with suppress(OSError):
             os.link(self._wish, self._lock)
-        return self.forgo()
+        return self.withdraw()
 
-    def forgo(self) -> bool:
-        """Take the wish back; whether there was one. Whoever did that has the file to fetch."""
+    def withdraw(self) -> bool:
+        """Remove the announcement; return whether there was one. The caller then downloads."""
         try:
             self._wish.unlink()
         except FileNotFoundError:
             return False
         return True
 
-    # ------------------------------------------------------------ what has come
+    # ------------------------------------------------------------ bytes received
 
     def resume(self, url: str, any_source: bool) -> int:
-        """How many bytes to keep for a transfer from ``url``; ``note`` says what they are of.
+        """Return how many bytes a transfer from ``url`` can keep, and set ``note`` to their source.
 
         With ``any_source`` bytes of another URL are kept too: in the end a checksum decides whether
         they fit.
         """
-        self.note = Note()
+        self.note = PartSource()
         try:
-            known = Note(**json.loads(self._note.read_text(encoding="utf-8")))
+            known = PartSource(**json.loads(self._note.read_text(encoding="utf-8")))
             length = self.size
         except (OSError, ValueError, TypeError):
             return 0
@@ -147,8 +147,8 @@ class PartialFile:
         return length
 
     @contextmanager
-    def writing(self, offset: int, note: Note) -> Iterator[None]:
-        """Go on at ``offset`` with bytes of what ``note`` says; what lay there before is gone."""
+    def writing(self, offset: int, note: PartSource) -> Iterator[None]:
+        """Open for writing bytes of the source ``note`` from ``offset`` on; truncate there."""
         with open(self.path, "r+b" if offset else "wb") as self._out:
             self._out.seek(offset)
             self._out.truncate()
@@ -165,7 +165,7 @@ class PartialFile:
             self._sync()
 
     def _sync(self) -> None:
-        """Give what has come to the disk, and note that."""
+        """Flush the bytes received to the disk, and record their number."""
         self._out.flush()
         os.fsync(self._out.fileno())
         self.note = replace(self.note, safe=self._out.tell())
@@ -191,18 +191,18 @@ class PartialFile:
             return stream.read(2) == b"\x1f\x8b"
 
     def forget(self) -> None:
-        """Remove what has come."""
+        """Remove the part and its record."""
         self.path.unlink(missing_ok=True)
         self._note.unlink(missing_ok=True)
 
     def finish(self) -> None:
-        """What has come is the file."""
+        """Move the complete part to the destination."""
         os.replace(self.path, self.destination)
         self._note.unlink(missing_ok=True)
 
 
 def boot() -> str:
-    """What names the time since the machine was started; empty where that is not known."""
+    """Return the identifier of this start of the machine; empty where it is not known."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cmbench.lib.files import CHUNK, Checksum, Progress, file_checksum, no_space
-from cmbench.lib.partial_file import Note, PartialFile
+from cmbench.lib.partial_file import PartialFile, PartSource
 from cmbench.lib.text_files import sha256, size_text
 from cmbench.lib.urls import file_name
 
@@ -189,7 +189,9 @@ def _require_content(part: PartialFile, url: str, wanted: FileRequest) -> None:
         raise _page_failure()
 
 
-def _answer(session: Session, url: str, known: Note, offset: int, wanted: FileRequest) -> Response:
+def _answer(
+    session: Session, url: str, known: PartSource, offset: int, wanted: FileRequest
+) -> Response:
     """The server's answer; everything that is no file raises ``AttemptError``."""
     import requests
 
@@ -315,7 +317,7 @@ def _goes_on(response: Response, part: PartialFile, offset: int) -> bool:
     return True
 
 
-def _differs(response: Response, known: Note, total: str) -> bool:
+def _differs(response: Response, known: PartSource, total: str) -> bool:
     """Whether the answer is of another file than the part; not every server heeds ``If-Range``."""
     name = "ETag" if known.validator.startswith('"') else "Last-Modified"
     now = response.headers.get(name, "")
@@ -335,7 +337,7 @@ def _receive(
         raise no_space(part.path, total - offset)
     validator = _validator(response) or (part.note.validator if offset else "")
     limit = wanted.size if total is None and not encoding else total
-    with part.writing(offset, Note(sha256(url), validator, total, encoding=encoding)):
+    with part.writing(offset, PartSource(sha256(url), validator, total, encoding=encoding)):
         done, whole = _copy(response, part, offset, limit, wanted)
     if not whole or done < (total or 0):
         of = "" if total is None else f" of {total}"

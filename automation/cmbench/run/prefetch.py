@@ -135,7 +135,7 @@ class Prefetcher:
             thread.join(seconds / len(self._threads))
         for part, _ in list(self._wishes):
             with suppress(OSError):
-                part.forgo()
+                part.withdraw()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -226,7 +226,7 @@ def _seeds(curve: SubmittedCurve, where: str, published: tuple[SeedSet, ...]) ->
 def _judged(curve: SubmittedCurve, where: str) -> Iterator[Finding]:
     if curve.regions is None:
         return
-    judged = [point for point in curve.points if point.run.judged]
+    judged = [point for point in curve.points if point.run.has_accuracy_run]
     fixed = sorted(
         (p for p in judged if p.offline != DEDICATED), key=lambda p: p.offline == ELECTED
     )
@@ -241,7 +241,9 @@ def _judged(curve: SubmittedCurve, where: str) -> Iterator[Finding]:
     for point in curve.points:
         if point.offline:
             fault = f"the Offline point {point.folder.name} has no accuracy run"
-            yield from JUDGED.unless(point.run.judged, where, fault, "run accuracy there too")
+            yield from JUDGED.unless(
+                point.run.has_accuracy_run, where, fault, "run accuracy there too"
+            )
 
 
 def _accuracy(curve: SubmittedCurve) -> Iterator[Finding]:

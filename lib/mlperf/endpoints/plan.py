@@ -195,7 +195,7 @@ def faults_of(plan: CurvePlan, point: PlannedPoint, run: ClientRun) -> Iterator[
     for name, seed in plan.seeds.seeds.items():
         if run.seed(name) != seed:
             yield f"{name} is {run.seed(name)}, not {seed}"
-    if point.accuracy and not run.judged:
+    if point.accuracy and not run.has_accuracy_run:
         yield "it has no accuracy run"
 
 

@@ -193,7 +193,7 @@ def test_a_run_that_fails_is_kept_apart_and_named(
     # A busy machine may find single samples to be the best batch, which this model can do.
     batches_of_8 = replace(found.offline, shape=replace(found.offline.shape, batch=8))
     calibrated = replace(found, offline=batches_of_8)
-    monkeypatch.setattr(preparation, "tune", lambda *_: calibrated)
+    monkeypatch.setattr(preparation, "measure_profile", lambda *_: calibrated)
     message = fails(results, scenarios=["Offline"], model=fixed_batch_model(tmp_path))
     assert message.startswith("Offline performance failed: running the model: ")
     kept = Path(message.rpartition(" ")[2])

@@ -43,12 +43,12 @@ def mark_of(wanted: SessionSettings, data: str = "data", probe: Probe = PROBE) -
 
 def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None:
     wanted = settings(tmp_path)
-    path = stored_profiles.place(wanted, wanted.model)
+    path = stored_profiles.path_of(wanted, wanted.model)
     assert path is not None
     assert path.name == "resnet50-tiny.json"
     mark = mark_of(wanted)
     assert stored_profiles.find(path, mark) is None
-    stored_profiles.keep(path, mark, calibration())
+    stored_profiles.store(path, mark, calibration())
     found = stored_profiles.find(path, mark)
     assert found is not None
     assert found.calibration == calibration()
@@ -59,8 +59,8 @@ def test_the_same_machine_gets_the_same_calibration_back(tmp_path: Path) -> None
 
 def test_nothing_is_kept_without_a_folder_for_it(tmp_path: Path) -> None:
     nowhere = replace(settings(tmp_path), sut_dir="")
-    assert stored_profiles.place(nowhere, nowhere.model) is None
-    stored_profiles.keep(None, {}, calibration())
+    assert stored_profiles.path_of(nowhere, nowhere.model) is None
+    stored_profiles.store(None, {}, calibration())
     stored_profiles.forget(None)
     assert stored_profiles.find(None, {}) is None
 
@@ -114,14 +114,14 @@ def test_a_busy_machine_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quiet: bool
 ) -> None:
     wanted = settings(tmp_path)
-    monkeypatch.setattr(preparation, "tune", lambda context, model: calibration())
+    monkeypatch.setattr(preparation, "measure_profile", lambda context, model: calibration())
     patience = SimpleNamespace(wait=lambda: is_quiet)
     context: Any = SimpleNamespace(
         settings=wanted, dataset={"sha256": "data"}, probe=PROBE, patience=patience
     )
-    preparation.profile(context, wanted.model)
+    preparation.load_or_measure_profile(context, wanted.model)
     assert (
-        stored_profiles.find(stored_profiles.place(wanted, wanted.model), mark_of(wanted))
+        stored_profiles.find(stored_profiles.path_of(wanted, wanted.model), mark_of(wanted))
         is not None
     ) == is_quiet
 

@@ -143,10 +143,10 @@ def test_a_run_stands_beside_earlier_ones_of_its_configuration(tmp_path: Path) -
 
 def test_what_the_machine_did_is_drawn_as_far_as_it_is_known(tmp_path: Path) -> None:
     mine = run(tmp_path, 1.0, "")
-    assert list(report_page._machine(mine)) == []
+    assert list(report_page._machine_charts(mine)) == []
     rows = [[at, 0.9, 0.3, 0, 2**31] for at in range(4)]
     (tmp_path / "machine.json").write_text(json.dumps({"rows": rows}), encoding="utf-8")
-    drawn = {title: (unit, chart) for title, unit, chart in report_page._machine(mine)}
+    drawn = {title: (unit, chart) for title, unit, chart in report_page._machine_charts(mine)}
     assert set(drawn) == {"CPU over time", "Memory in use over time"}
     assert drawn["CPU over time"][1].series == ["all", "others"]
 
@@ -163,7 +163,8 @@ def test_gpus_are_drawn_over_time_as_far_as_they_are_read(tmp_path: Path) -> Non
     course = {"rows": rows, "gpus": log.course(100.0, 20)}
     (tmp_path / "machine.json").write_text(json.dumps(course), encoding="utf-8")
     drawn = {
-        title: (note, chart) for title, note, chart in report_page._machine(run(tmp_path, 1.0, ""))
+        title: (note, chart)
+        for title, note, chart in report_page._machine_charts(run(tmp_path, 1.0, ""))
     }
     kinds = ("clock", "power", "temperature", "busy")
     assert [*drawn] == [*(f"GPU {kind} over time" for kind in kinds), "CPU over time"]

@@ -70,7 +70,7 @@ def render(results: Results, entries: Sequence[HistoryEntry], precision: str) ->
         TEMPLATE,
         title=f"{results.benchmark}{form}: MLPerf inference",
         results=results,
-        parts=[_part(results, result, entries, precision) for result in results.results],
+        parts=[_section(results, result, entries, precision) for result in results.results],
         tests=list(tests),
         cores=cores_in_words(results.host.cores_usable),
         others=_others(results),
@@ -82,19 +82,19 @@ def render(results: Results, entries: Sequence[HistoryEntry], precision: str) ->
     )
 
 
-def _part(
+def _section(
     results: Results, result: ScenarioResult, entries: Sequence[HistoryEntry], precision: str
 ) -> PageSection:
     run = result.performance_run
     return PageSection(
         result=result,
         measured=_times(results, result),
-        by=_when(results, result),
+        by=_calls(results, result),
         account=_account(run) if run else "",
         estimate=_estimate(run) if run else "",
         problems=[(_rule(p), p) for p in results.problems if p.scenario == result.scenario],
         charts=list(_charts(results, run, entries, precision)) if run else [],
-        machine=list(_machine(run)) if run else [],
+        machine=list(_machine_charts(run)) if run else [],
         logs=list(_logs(results, result)),
         search=list(summary.tries(result.find)) if result.find else [],
         earlier=list(_compared(results, run, entries, precision)) if run else [],
@@ -105,8 +105,8 @@ def _part(
     )
 
 
-def _when(results: Results, result: ScenarioResult) -> str:
-    """By what call the parts of a row were measured."""
+def _calls(results: Results, result: ScenarioResult) -> str:
+    """Return the call, or the calls, that measured the parts of a row."""
     new = {results.is_new(result.scenario, mode) for mode, _ in result.runs()}
     words = {(): "-", (True,): "this call", (False,): "earlier call"}
     return words.get(tuple(new), "this and earlier calls")
@@ -186,7 +186,7 @@ def _estimate(run: PerformanceResult) -> str:
 def _charts(
     results: Results, run: PerformanceResult, entries: Sequence[HistoryEntry], precision: str
 ) -> Iterator[tuple[str, str, charts.Chart]]:
-    yield from _course(results, run)
+    yield from _recorded_charts(results, run)
     yield from _token_charts(run)
     name = configuration(results, run.scenario, precision)
     mine = [entry for entry in entries if entry.configuration == name][-EARLIER:]
@@ -237,8 +237,10 @@ def _dot(entry: HistoryEntry, now: str) -> charts.Dot:
     )
 
 
-def _course(results: Results, run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
-    """What was recorded while the run lasted."""
+def _recorded_charts(
+    results: Results, run: PerformanceResult
+) -> Iterator[tuple[str, str, charts.Chart]]:
+    """Yield charts of what was recorded while the run lasted."""
     folder, limit = Path(run.log_dir).parent, _limit(results, run.scenario)
     with contextlib.suppress(HarnessError):
         queries = None if run.scenario.batched else run.queries
@@ -251,8 +253,8 @@ def _limit(results: Results, scenario: str) -> charts.Marker | None:
     return charts.Marker("limit", 1000 * limit_s) if scenario == SERVER and limit_s else None
 
 
-def _machine(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
-    """What the machine did while the run lasted."""
+def _machine_charts(run: PerformanceResult) -> Iterator[tuple[str, str, charts.Chart]]:
+    """Yield charts of what the machine did while the run lasted."""
     try:
         document = records.read_json(Path(run.log_dir).parent / MACHINE)
         rows = document["rows"]

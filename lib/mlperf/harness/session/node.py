@@ -186,7 +186,7 @@ class NodeModel:
         sample_tensors(benchmark())
         how = (session.backend, session.device, session.precision)
         backend = backends.create(*how, options)
-        profile = preparation.tuned(launcher, session, model, options)
+        profile = preparation.measure_profile_of_files(launcher, session, model, options)
         shape: WorkerShape = profile.server.shape
         team = []
         for predictors in teams(backend, model, benchmark(), shape):

@@ -69,7 +69,9 @@ def measure(context: Context, scenario: Scenario) -> None:
             _say_attempt(made, scenario, again=aim is not None)
             if aim is not None:
                 # The profile was wrong: the next session measures again.
-                stored_profiles.forget(stored_profiles.place(settings, settings.model_of(scenario)))
+                stored_profiles.forget(
+                    stored_profiles.path_of(settings, settings.model_of(scenario))
+                )
                 context.tree.keep_attempt(folder, scenario, PERFORMANCE, number)
             else:
                 _publish(context, made, attempts, folder)

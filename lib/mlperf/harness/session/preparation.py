@@ -49,7 +49,7 @@ def probe(launcher: Launcher, settings: SessionSettings, options: Options) -> Pr
         return records.read(Probe, folder / "outcome.json")
 
 
-def built(context: Context, model: ModelSpec) -> ModelSpec:
+def build_once(context: Context, model: ModelSpec) -> ModelSpec:
     """Return the model in the form that the backend opens: built now, or kept from an earlier call.
 
     Raises HarnessError when it cannot be built.
@@ -71,10 +71,10 @@ def built(context: Context, model: ModelSpec) -> ModelSpec:
     return records.read(ModelSpec, folder / BUILT)
 
 
-def profile(context: Context, model: ModelSpec) -> SpeedProfile:
+def load_or_measure_profile(context: Context, model: ModelSpec) -> SpeedProfile:
     """Return the speed profile kept from an earlier call on the same machine, or a new one."""
     settings = context.settings
-    path = stored_profiles.place(settings, model)
+    path = stored_profiles.path_of(settings, model)
     wanted = stored_profiles.fingerprint(settings, context.dataset["sha256"], context.probe, model)
     earlier = stored_profiles.find(path, wanted) if settings.reuse else None
     if earlier is not None:
@@ -82,20 +82,20 @@ def profile(context: Context, model: ModelSpec) -> SpeedProfile:
         say(f"{_in_words(earlier.calibration)}; kept from {day} UTC (new: --rerun)")
         return earlier.calibration
     idle = context.patience.wait()
-    measured = tune(context, model)
+    measured = measure_profile(context, model)
     if idle:
-        stored_profiles.keep(path, wanted, measured)
+        stored_profiles.store(path, wanted, measured)
     say(_in_words(measured) + ("" if idle else "; not kept, the machine was busy"))
     return measured
 
 
-def tune(context: Context, model: ModelSpec) -> SpeedProfile:
+def measure_profile(context: Context, model: ModelSpec) -> SpeedProfile:
     """Measure how fast the backend is with the model of a session."""
     opened = context.opened(model)
-    return tuned(context.launcher, context.settings, opened, context.run_options)
+    return measure_profile_of_files(context.launcher, context.settings, opened, context.run_options)
 
 
-def tuned(
+def measure_profile_of_files(
     launcher: Launcher, settings: SessionSettings, model: ModelSpec, options: Options
 ) -> SpeedProfile:
     """Measure how fast a backend is with the files that it opens, in a process of its own."""

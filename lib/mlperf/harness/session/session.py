@@ -179,8 +179,8 @@ class MeasurementSession:
         models = {model.digest(): model for model in map(self._settings.model_of, scenarios)}
         for digest, model in models.items():
             if backends.builds(self._settings.backend, self._settings.precision):
-                context.built[digest] = preparation.built(context, model)
-            context.profiles[digest] = preparation.profile(context, model)
+                context.built[digest] = preparation.build_once(context, model)
+            context.profiles[digest] = preparation.load_or_measure_profile(context, model)
 
     def _collect(self, context: Context, sut: str, notes: Sequence[str], seconds: float) -> Results:
         """Return all that the folder holds of this configuration."""

@@ -61,7 +61,7 @@ def fingerprint(
     }
 
 
-def place(settings: SessionSettings, model: ModelSpec) -> Path | None:
+def path_of(settings: SessionSettings, model: ModelSpec) -> Path | None:
     """Return the file of this model on this system; None when no folder for such files is given."""
     store = open_store(settings)
     if store is None:
@@ -82,7 +82,7 @@ def find(path: Path | None, fingerprint_fields: dict[str, str]) -> StoredProfile
     return kept if kept.fingerprint == fingerprint_fields else None
 
 
-def keep(path: Path | None, fingerprint_fields: dict[str, str], profile: SpeedProfile) -> None:
+def store(path: Path | None, fingerprint_fields: dict[str, str], profile: SpeedProfile) -> None:
     """Keep a profile that has just been made."""
     if path is None:
         return

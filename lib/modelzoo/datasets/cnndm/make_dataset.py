@@ -100,8 +100,8 @@ def synthetic(
     return Prompts(tokens, ["nothing"] * count, pieces), []
 
 
-def coder_of(path: Path) -> Any:
-    """The tokenizer of tokenizer.json or, for a folder, of the files of its older form.
+def load_tokenizer(path: Path) -> Any:
+    """Return the tokenizer of tokenizer.json or, for a folder, of the files of its older form.
 
     Raises ProgramError when they cannot be read.
     """
@@ -152,7 +152,7 @@ def listed(split: Path, listing: Path) -> list[dict[str, str]]:
 def full(entries: list[dict[str, str]], tokenizer: Path) -> Prompts:
     """CNN/DailyMail with the model's tokenizer; prompts are cut at 1919 tokens."""
     prompts = [PROMPT.format(**entry) for entry in entries]
-    coder = coder_of(tokenizer)
+    coder = load_tokenizer(tokenizer)
     coder.no_padding()
     coder.enable_truncation(LARGEST_PROMPT)
     vocabulary = coder.get_vocab()

@@ -103,7 +103,7 @@ def synthetic(model: PublishedLlama) -> tuple[Prompts, list[dict[str, Any]]]:
 
 def small(tokenizer: Path) -> tuple[Prompts, list[dict[str, Any]]]:
     """Return descriptions of functions as prompts of a chat, with the tokens of a model."""
-    coder = make_dataset.coder_of(tokenizer)
+    coder = make_dataset.load_tokenizer(tokenizer)
     known = docstrings.functions()
     texts = [QUESTION.format(name=f.name, description=f.description) for f in known]
     prompts = Prompts(
@@ -130,7 +130,7 @@ def full(entries: Sequence[dict[str, Any]], tokenizer: Path) -> Prompts:
     return Prompts(
         tokens=[list(entry["tok_input"]) for entry in entries],
         references=[str(entry["output"]) for entry in entries],
-        pieces=pieces_of(make_dataset.coder_of(tokenizer)),
+        pieces=pieces_of(make_dataset.load_tokenizer(tokenizer)),
         tokenizer=tokenizer_files.digest_of(tokenizer),
     )
 

@@ -45,7 +45,7 @@ def table_of(path: Path) -> Mapping[str, Sequence[Any]]:
 
 def full(table: Mapping[str, Sequence[Any]], tokenizer: Path) -> Prompts:
     """Return OpenOrca as MLCommons has tokenized it; the tokenizer only spells answers."""
-    vocabulary = make_dataset.coder_of(tokenizer).get_vocab()
+    vocabulary = make_dataset.load_tokenizer(tokenizer).get_vocab()
     names = {number: name for name, number in vocabulary.items()}
     return Prompts(
         tokens=[[int(token) for token in tokens] for tokens in table["tok_input"]],
