@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -144,14 +145,28 @@ def told(lab: Lab, result: Result) -> dict[str, Any]:
 
 
 @contextmanager
-def inside(folder: str) -> Iterator[None]:
-    """Steps that keep nothing work where the user is: that must be a place of their own."""
-    before = os.getcwd()
+def inside(folder: str, path: str) -> Iterator[None]:
+    """Steps that keep nothing work where the user is: that must be a place of their own.
+
+    A step that measures reads all of ``path``, which nobody else may change meanwhile.
+    """
+    before, path_before = os.getcwd(), os.environ["PATH"]
     os.chdir(folder)
+    os.environ["PATH"] = path
     try:
         yield
     finally:
         os.chdir(before)
+        os.environ["PATH"] = path_before
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with the programs that steps of these tests use."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("bash", "cut", "sh", "sleep"):
+        folder.joinpath(name).symlink_to(str(shutil.which(name)))
+    return str(folder)
 
 
 @settings(
@@ -161,11 +176,13 @@ def inside(folder: str) -> Iterator[None]:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(worlds(), st.sampled_from(["", "yes"]))
-def test_a_parallel_run_equals_the_serial_one(world: list[dict[str, Any]], given: str) -> None:
+@given(world=worlds(), given=st.sampled_from(["", "yes"]))
+def test_a_parallel_run_equals_the_serial_one(
+    programs: str, world: list[dict[str, Any]], given: str
+) -> None:
     found = []
     for jobs in ("1", "4"):
-        with tempfile.TemporaryDirectory() as folder, inside(folder):
+        with tempfile.TemporaryDirectory() as folder, inside(folder, programs):
             lab = Lab(Path(folder))
             tags = build(lab, world)
             first = told(lab, lab.run(tags, jobs=jobs, env={"CM_A": given}))
