@@ -52,7 +52,7 @@ from mlperf.catalog import OFFLINE, SERVER, SINGLE_STREAM, Scenario
 from mlperf.harness import host, records
 from mlperf.harness.benchmarks import registry as benchmarks
 from mlperf.harness.jobs import ProbeRequest
-from mlperf.harness.measuring import detail_log, memory
+from mlperf.harness.measuring import detail_log
 from mlperf.harness.session import find
 from mlperf.harness.settings import (
     PERFORMANCE,
@@ -423,7 +423,7 @@ def null_rows(repeat: int) -> Iterator[Row]:
 
 def memory_row(case: Case, run: Ours) -> Row:
     """Memory beyond the model's file and the loaded samples."""
-    needed = memory.model_bytes(case.model) + loaded_bytes(case)
+    needed = case.model.stored_bytes() + loaded_bytes(case)
     over = (run.memory_bytes - needed) / 1e6
     return Row(
         "Offline memory, MB beyond",

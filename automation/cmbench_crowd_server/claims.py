@@ -20,7 +20,7 @@ from cmbench_results.values import ACCURACY
 
 if TYPE_CHECKING:
     from mlperf.catalog.backend import BackendSpec
-    from mlperf.catalog.benchmark import Target
+    from mlperf.catalog.benchmark import BenchmarkSpec, Target
 
 _GENERATED = "/mlperf_conf.h"
 DAYS = 2
@@ -130,22 +130,33 @@ def _unusual_work(manifest: m.Manifest) -> Iterator[str]:
     # What this collection cannot run has names of others.
     if spec is None or spec.assets is None:
         return
-    family = re.sub(r"-(edge|interactive)$", "", spec.family)
-    # A form has a model of its own.
-    if not form_of(manifest) and _letters(family) not in _letters(work.model):
-        yield f"its model {work.model!r} is not called as one of {work.benchmark}"
-    data = {word.lstrip("_") for word in spec.assets.data.split(",")} - {"get", "dataset"}
-    known = {*map(_letters, data), *_OTHER_DATA.get(spec.family, ())}
-    if not form_of(manifest) and not any(name in _letters(work.dataset) for name in known):
-        yield f"its data set {work.dataset!r} is not called as that of {work.benchmark}"
+    is_form = bool(form_of(manifest))
+    # A form has a model and data of its own.
+    if not is_form:
+        yield from _unusual_assets(work, spec)
     is_closed = work.division == catalog.Division.CLOSED
-    if is_closed and _RETRAINED.search(work.model.lower().replace(family, "")):
+    if is_closed and _RETRAINED.search(work.model.lower().replace(_family(spec), "")):
         yield f"its model {work.model!r} is called as one that was trained anew"
     # The name of a stricter benchmark promises its accuracy in the open division too.
-    if is_closed or (work.benchmark.endswith(_STRICT) and not form_of(manifest)):
+    if is_closed or (work.benchmark.endswith(_STRICT) and not is_form):
         yield from _unusual_accuracy(accuracy_of(manifest), spec.accuracy[0], work.benchmark)
     if is_closed and "accuracy-detail" not in {file.role for file in manifest.files}:
         yield "no log of its accuracy run was sent"
+
+
+def _unusual_assets(work: m.ManifestWorkload, spec: BenchmarkSpec) -> Iterator[str]:
+    """Yield that a model or data set is not called as that of its benchmark."""
+    if _letters(_family(spec)) not in _letters(work.model):
+        yield f"its model {work.model!r} is not called as one of {work.benchmark}"
+    assert spec.assets is not None
+    data = {word.lstrip("_") for word in spec.assets.data.split(",")} - {"get", "dataset"}
+    known = {*map(_letters, data), *_OTHER_DATA.get(spec.family, ())}
+    if not any(name in _letters(work.dataset) for name in known):
+        yield f"its data set {work.dataset!r} is not called as that of {work.benchmark}"
+
+
+def _family(spec: BenchmarkSpec) -> str:
+    return re.sub(r"-(edge|interactive)$", "", spec.family)
 
 
 def _unusual_accuracy(

@@ -143,28 +143,35 @@ def _judged(
     site: SubmitterSite, folder: Path, manifest: m.Manifest
 ) -> tuple[list[Finding], dict[str, str]]:
     """Return the faults of the run, and the titles of all rules that were checked."""
-    from mlperf.submission.checks import accuracy, figures, performance, settings, tokens
+    from mlperf.submission.checks import figures, performance, settings, tokens
     from mlperf.submission.checks.base import Rule
 
-    findings = [(f.rule, f.severity, f.found) for f in performance.runs(site)]
+    broken = (*performance.runs(site), *accuracy_runs.findings(site))
+    findings = [(f.rule, f.severity, f.found) for f in broken]
     modules = (performance, figures, settings, tokens)
     rules = {r.id: r.title for mod in modules for r in vars(mod).values() if isinstance(r, Rule)}
     rules[_TIMES] = "the log's own clock has room for the run"
     findings += [(_TIMES, "error", words) for words in _times(folder / "performance-detail")]
-    findings += [(f.rule, f.severity, f.found) for f in accuracy_runs.findings(site)]
     rules[_LATENCIES] = "its latencies are in order, and those of its summary"
     findings += [(_LATENCIES, "error", words) for words in _latencies(folder)]
     for rule, title, faults in _claims(site, folder, manifest):
         rules[rule] = title
         findings += [(rule, "error", words) for words in faults]
     seed = (folder / _SEED).read_text()
-    if seed:
-        of_round = (performance.SEEDS.id, accuracy.SEEDS.id)
-        findings = [finding for finding in findings if finding[0] not in of_round]
-        findings += [(_SEEDS, "error", words) for words in _seeds(folder, int(seed))]
-        rules = {id_: title for id_, title in rules.items() if id_ not in of_round}
-        rules[_SEEDS] = "the seeds are those of its work unit"
-    return findings, rules
+    return _judged_by_unit(folder, int(seed), findings, rules) if seed else (findings, rules)
+
+
+def _judged_by_unit(
+    folder: Path, seed: int, findings: list[Finding], rules: Mapping[str, str]
+) -> tuple[list[Finding], dict[str, str]]:
+    """Return findings and rules with the seeds of a work unit in place of those of the round."""
+    from mlperf.submission.checks import accuracy, performance
+
+    of_round = (performance.SEEDS.id, accuracy.SEEDS.id)
+    others = [finding for finding in findings if finding[0] not in of_round]
+    others += [(_SEEDS, "error", words) for words in _seeds(folder, seed)]
+    titles = {id_: title for id_, title in rules.items() if id_ not in of_round}
+    return others, {**titles, _SEEDS: "the seeds are those of its work unit"}
 
 
 def _claims(
