@@ -109,7 +109,7 @@ def _other_command_named(verb: Verb, command: Command) -> Iterator[None]:
         if error.code == "unknown-flag":
             from cmbench.cli.usage import command_with_flag
 
-            error.hint = Hint(command_with_flag(verb, command) or error.hint)
+            error.hint = Hint(command_with_flag(verb, command, error.message) or error.hint)
         raise
 
 

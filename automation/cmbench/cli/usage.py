@@ -29,9 +29,10 @@ def usage_text(thing: str, word: str = "") -> str:
     return "\n".join(lines)
 
 
-def command_with_flag(verb: Verb, command: Command) -> str:
-    """Return another command of the same thing that has a flag which ``verb`` does not know."""
-    unknown = command.flags.keys() - _flags(verb).keys()
+def command_with_flag(verb: Verb, command: Command, message: str) -> str:
+    """Return another command of the same thing that has the flag which ``message`` refuses."""
+    refused = {word.removeprefix("--") for word in message.split()}
+    unknown = command.flags.keys() & refused - _flags(verb).keys()
     for other in verbs_of(verb.thing):
         known = {} if other.of_scripts else _flags(other)
         flags = [f"--{known[name]}" for name in sorted(known.keys() & unknown)]
