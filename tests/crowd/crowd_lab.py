@@ -202,6 +202,7 @@ def really_measured(folder: Path, logs: Logs, **changes: Any) -> Path:
     known = json.loads(path.read_text(encoding="utf-8"))
     known["results"][0]["value"] = known["results"][0]["performance_run"]["value"] = value
     known["results"][0]["accuracy"] = None
+    known["results"][0]["performance_run"]["targets"]["qps"] = 1000.0
     # The log is of today.
     today = datetime.now(timezone.utc).isoformat()
     known["results"][0]["performance_run"]["circumstances"]["measured_at"] = today

@@ -107,7 +107,7 @@ def test_whoever_is_killed_whenever_each_result_arrives_once(
     root = tmp_path / "volunteer" / "cmbench"
     for number in range(RESULTS):
         folder = tmp_path / f"out{number}"
-        SourceFiles(root).add(really_measured(folder, logs[number]))
+        SourceFiles(root).add(really_measured(folder, logs[number], division="open"))
     killer = Killer(served, root)
     for number in range(KILLS):
         killer.kill("upload", of_server=number % 2 == 0)

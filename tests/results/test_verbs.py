@@ -146,7 +146,9 @@ def test_where_there_is_no_result_yet_it_is_said_how_one_gets_there(
         assert line == "no results yet; add some: cm add results DIR"
     assert json.loads(cm("find", "results", "--json").ok().stdout) == {"total": 0, "list": []}
     cm("add", "results", str(published)).ok()
-    assert cm("find", "results", "no-such").ok().stdout == "no result matches\n"
+    assert cm("find", "results", "no-such").ok().stdout == (
+        'no result matches\nno result has the word "no-such"\n'
+    )
 
 
 @pytest.mark.parametrize("damage", ["text", "holes"])

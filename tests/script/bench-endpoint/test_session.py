@@ -186,7 +186,7 @@ def test_a_cache_is_seen_by_time_or_by_count(
 
 def test_a_model_with_a_short_context_is_checked_with_shorter_prompts(tmp_path: Path) -> None:
     def short(request: EndpointRequest) -> Iterator[Piece]:
-        yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1, cached=30))
+        yield as_sse(token("a")) + as_sse(finish()) + as_sse(usage(1, prompt=40, cached=30))
 
     with endpoint(short) as lab:
         lab.refuses = lambda request: len(request.text.split()) > 40

@@ -249,7 +249,8 @@ def test_the_highest_rate_under_a_bound_is_found(
     assert len(told["tries"]) > 1, done.stderr
     # On a busy host it may be that no rate keeps it, which is said as well.
     rate = told["highest_rate"]
-    assert rate is None or rate in [each["qps"] for each in told["tries"]]
+    # A rate that was not confirmed is below those that were tried last.
+    assert rate is None or rate <= max(each["qps"] for each in told["tries"])
     begin = "Highest rate with" if rate else "No rate keeps"
     assert f"{begin} p99 below 500 ms" in done.stdout
 
